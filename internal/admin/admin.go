@@ -64,22 +64,22 @@ type Records interface {
 	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
 	// order.KeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's
 	// version. A decision that needs a second operator is stored for one instead: the order's ReviewItem then has it.
-	Decide(ctx context.Context, m order.Move, act order.Act) error
+	Decide(ctx context.Context, m order.Move, act order.OperatorContext) error
 	// Unproven finds the payment of an order in settling. done says that the operator has already proven it with this
 	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, order.KeyReused
 	// as above.
 	Unproven(
-		ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+		ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext,
 	) (p payment.Payment, done bool, err error)
 	// Prove records a payment that its receipt proves, moves its order to settled, posts the move's postings, and
 	// queues the order's job and the job that watches the payment; once per key, with the errors of Unproven.
-	Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.Act) error
+	Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.OperatorContext) error
 }
 
 // Orders shows orders to operators.
 type Orders interface {
 	// Queue lists the orders that a query selects.
-	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
+	Queue(ctx context.Context, q QueueQuery, act order.OperatorContext) ([]ReviewItem, error)
 	// Counts counts the orders that are not final by kind and status. It leaves no audit record: it shows sums only, and
 	// is polled.
 	Counts(ctx context.Context) ([]OrderCount, error)
@@ -89,17 +89,17 @@ type Orders interface {
 	// ReviewItem reads one order as the queue lists it. order.ErrNotFound when there is none.
 	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
 	// History reads everything recorded of an order. order.ErrNotFound when there is none.
-	History(ctx context.Context, id order.ID, act order.Act) (History, error)
+	History(ctx context.Context, id order.ID, act order.OperatorContext) (History, error)
 	// Review reads the postings of an order and the newest of its audit records. order.ErrNotFound when there is none.
-	Review(ctx context.Context, id order.ID, act order.Act) (Review, error)
+	Review(ctx context.Context, id order.ID, act order.OperatorContext) (Review, error)
 }
 
 // Trail is what operators did.
 type Trail interface {
 	// Audit lists the records that a query selects, newest first.
-	Audit(ctx context.Context, q AuditQuery, act order.Act) ([]AuditRecord, error)
+	Audit(ctx context.Context, q AuditQuery, act order.OperatorContext) ([]AuditRecord, error)
 	// Presented records nothing but that an operator was there.
-	Presented(ctx context.Context, act order.Act) error
+	Presented(ctx context.Context, act order.OperatorContext) error
 }
 
 // The errors of Records.
@@ -200,7 +200,7 @@ func (d Decision) leadsTo() (order.Status, error) {
 }
 
 // Queue lists a page of orders. next is the cursor of the next page, or empty.
-func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
+func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.OperatorContext) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = a.Records.Queue(ctx, q, act)
@@ -212,10 +212,10 @@ func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []R
 }
 
 // Inspect shows the history of an order.
-func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History, error) {
+func (a Admin) Inspect(ctx context.Context, id order.ID, act order.OperatorContext) (History, error) {
 	h, err := a.Records.History(ctx, id, act)
 	if err != nil {
-		return History{}, known(err, "read the order")
+		return History{}, toFault(err, "read the order")
 	}
 	for _, p := range a.Products {
 		if r, ok := p.(referrer); ok && p.Kind() == h.Order.Kind && h.Order.Status.Paid() {
@@ -226,10 +226,10 @@ func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History
 }
 
 // Review shows what an operator needs to decide about an order.
-func (a Admin) Review(ctx context.Context, id order.ID, act order.Act) (Review, error) {
+func (a Admin) Review(ctx context.Context, id order.ID, act order.OperatorContext) (Review, error) {
 	r, err := a.Records.Review(ctx, id, act)
 	if err != nil {
-		return Review{}, known(err, "read the order")
+		return Review{}, toFault(err, "read the order")
 	}
 	r.Actions = a.actions(r.ReviewItem)
 	return r, nil
@@ -246,7 +246,7 @@ func (a Admin) Counts(ctx context.Context) ([]OrderCount, error) {
 
 // Decide applies an operator's decision, unless it needs a second operator: then the order is returned as it is, with
 // the decision that waits. A repeat with the same key changes nothing and returns the order as it is now.
-func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
+func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.OperatorContext) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
 		return ReviewItem{}, err
@@ -261,11 +261,11 @@ func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 		}
 	}
 	if err := a.Records.Decide(ctx, m, act); err != nil {
-		return ReviewItem{}, known(err, "decide the order")
+		return ReviewItem{}, toFault(err, "decide the order")
 	}
 	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
-		return ReviewItem{}, known(err, "read the order")
+		return ReviewItem{}, toFault(err, "read the order")
 	}
 	return q, nil
 }
@@ -274,7 +274,7 @@ func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 func (a Admin) Postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
 	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
-		return nil, known(err, "read the order")
+		return nil, toFault(err, "read the order")
 	}
 	for _, p := range a.Products {
 		if p.Kind() == q.Order.Kind {
@@ -284,12 +284,12 @@ func (a Admin) Postings(ctx context.Context, id order.ID) ([]ledger.Posting, err
 	return nil, fmt.Errorf("order %s: nothing posts a %s", id, q.Order.Kind)
 }
 
-func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
+func byOperator(id order.ID, from, to order.Status, act order.OperatorContext) order.Move {
 	return order.Move{Order: id, From: from, To: to, Actor: "operator:" + act.Operator, Reason: act.Reason}
 }
 
 // Closed lists the kill switch of every product.
-func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+func (a Admin) Closed(ctx context.Context, act order.OperatorContext) ([]availability.Switch, error) {
 	all, err := a.Switches.LookAtSwitches(ctx, act)
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
@@ -307,13 +307,13 @@ func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch
 }
 
 // Close sets the kill switch of a product, or of a configured provider. A repeat with the same key changes nothing.
-func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.OperatorContext) (availability.Switch, error) {
 	if name, ok := availability.ProviderOf(product); ok && !slices.Contains(a.Providers, name) {
 		return availability.Switch{}, fault.Newf(fault.SchemaInvalid, "No provider %q is configured.", name)
 	}
 	set, err := a.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
-		return availability.Switch{}, known(err, "set the kill switch")
+		return availability.Switch{}, toFault(err, "set the kill switch")
 	}
 	set.Configured = a.Configured[set.Product]
 	return set, nil
@@ -323,14 +323,14 @@ func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act o
 type Switches interface {
 	// LookAtSwitches reads the switches of all products, and those of providers that were ever set, for an operator,
 	// audited.
-	LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error)
+	LookAtSwitches(ctx context.Context, act order.OperatorContext) ([]availability.Switch, error)
 	// SetSwitch pauses or resumes the sale of a product or over a provider, once per key, and returns the current switch.
 	// order.KeyReused when the operator used the key for another change.
-	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
+	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.OperatorContext) (availability.Switch, error)
 }
 
-// known maps the errors of Records, JobRecords, Switches, ApprovalRecords and TokenRecords to faults.
-func known(err error, act string) error {
+// toFault maps the errors of Records, JobRecords, Switches, ApprovalRecords and TokenRecords to faults.
+func toFault(err error, act string) error {
 	if f, ok := fault.As(err); ok {
 		return f
 	}

@@ -26,7 +26,7 @@ func TestRetryAfterARefusalHasANewReference(t *testing.T) {
 	s.Reaches(t, sold.Order.ID, order.OperatorReview)
 	s.Decide(t, sold.Order.ID, admin.DecideRetry, "the issuer is well again")
 	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.OperatorContext{Operator: "ada"})
 	if err != nil || len(history.References) != 2 || history.References[0].Reference == history.References[1].Reference {
 		t.Fatalf("references %+v, %v", history.References, err)
 	}
@@ -95,7 +95,7 @@ func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
 	sold := s.MustBuy(t, p)
 	id := sold.Order.ID
 	s.Reaches(t, id, order.OperatorReview)
-	act := order.Act{Operator: "ada", Key: "1", Reason: "delivered at the counter"}
+	act := order.OperatorContext{Operator: "ada", Key: "1", Reason: "delivered at the counter"}
 	for range 3 {
 		q, err := s.Admin.Decide(t.Context(), id, admin.DecideFulfilled, act)
 		if err != nil || q.Order.Status != order.Fulfilled || q.Reason != act.Reason {
@@ -105,15 +105,15 @@ func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		id       order.ID
 		decision admin.Decision
-		act      order.Act
+		act      order.OperatorContext
 		want     fault.Code
 	}{
 		"another decision": {id, admin.DecideRetry, act, fault.IdempotencyKeyReused},
-		"another reason": {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"},
+		"another reason": {id, admin.DecideFulfilled, order.OperatorContext{Operator: "ada", Key: "1", Reason: "other"},
 			fault.IdempotencyKeyReused},
-		"another key": {id, admin.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason},
+		"another key": {id, admin.DecideFulfilled, order.OperatorContext{Operator: "ada", Key: "2", Reason: act.Reason},
 			fault.OrderNotInReview},
-		"another operator": {id, admin.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason},
+		"another operator": {id, admin.DecideRetry, order.OperatorContext{Operator: "bob", Key: "1", Reason: act.Reason},
 			fault.OrderNotInReview},
 		"no such order": {"ord_none", admin.DecideRetry, act, fault.OrderNotFound},
 	} {
@@ -133,11 +133,11 @@ func TestDecisionAtAnotherVersionIsRefused(t *testing.T) {
 	b := s.NewBuyer(t)
 	id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
 	s.Reaches(t, id, order.OperatorReview)
-	review, err := s.Admin.Review(t.Context(), id, order.Act{Operator: "ada"})
+	review, err := s.Admin.Review(t.Context(), id, order.OperatorContext{Operator: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	act := order.Act{Operator: "ada", Key: "1", Reason: "as I saw it", Version: review.Order.Version - 1}
+	act := order.OperatorContext{Operator: "ada", Key: "1", Reason: "as I saw it", Version: review.Order.Version - 1}
 	if _, err := s.Admin.Decide(t.Context(), id, admin.DecideFulfilled, act); fault.Of(err) != fault.VersionChanged {
 		t.Errorf("an older version: %v", err)
 	}
@@ -162,7 +162,7 @@ func TestReviewSaysWhatCanBeDoneAndWhyNot(t *testing.T) {
 	s.Reaches(t, id, order.OperatorReview)
 	can := func(want string) {
 		t.Helper()
-		review, err := s.Admin.Review(t.Context(), id, order.Act{Operator: "ada"})
+		review, err := s.Admin.Review(t.Context(), id, order.OperatorContext{Operator: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 		all.Go(func() {
 			decision := []admin.Decision{admin.DecideRefund, admin.DecideFulfilled}[i%2]
 			_, errs[i] = s.Admin.Decide(t.Context(), sold.Order.ID, decision,
-				order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
+				order.OperatorContext{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
 		})
 	}
 	all.Wait()
@@ -234,18 +234,18 @@ func TestQueueListsOrdersInReview(t *testing.T) {
 		ids = append(ids, sold.Order.ID)
 	}
 	q := admin.QueueQuery{Status: order.OperatorReview, Limit: 2}
-	first, next, err := s.Admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	first, next, err := s.Admin.Queue(t.Context(), q, order.OperatorContext{Operator: "ada"})
 	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] ||
 		first[0].Reason != card.RefusedHolder {
 		t.Fatalf("first page %+v, next %s, %v", first, next, err)
 	}
 	q.Last = next
-	rest, next, err := s.Admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	rest, next, err := s.Admin.Queue(t.Context(), q, order.OperatorContext{Operator: "ada"})
 	if err != nil || len(rest) != 1 || rest[0].Order.ID != ids[0] || next != "" {
 		t.Fatalf("second page %+v, next %s, %v", rest, next, err)
 	}
 	q = admin.QueueQuery{Status: order.RefundPending, Limit: 2}
-	if none, _, err := s.Admin.Queue(t.Context(), q, order.Act{Operator: "ada"}); err != nil || len(none) != 0 {
+	if none, _, err := s.Admin.Queue(t.Context(), q, order.OperatorContext{Operator: "ada"}); err != nil || len(none) != 0 {
 		t.Errorf("refunds %+v, %v", none, err)
 	}
 }

@@ -25,16 +25,16 @@ type Approvals struct {
 // same transaction.
 type ApprovalRecords interface {
 	// Approvals lists those that a query selects, newest first.
-	Approvals(ctx context.Context, q ApprovalQuery, act order.Act) ([]approval.Approval, error)
+	Approvals(ctx context.Context, q ApprovalQuery, act order.OperatorContext) ([]approval.Approval, error)
 	// Approval reads one. approval.ErrNotFound when there is none.
-	Approval(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
+	Approval(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error)
 	// Approve lets one take effect in the same transaction, once per key; delivered are the postings of an order that was
 	// delivered by hand. approval.ErrNotFound when there is none, order.KeyReused when the operator used the key for
 	// another act, ErrChanged when what it is about has changed, else the fault of approval.Approval.Check or of the
 	// decision.
-	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.Act) (approval.Approval, error)
+	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.OperatorContext) (approval.Approval, error)
 	// Reject ends one without an effect, once per key, with the errors of Approve.
-	Reject(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
+	Reject(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error)
 }
 
 // ApprovalQuery selects a page of decisions.
@@ -47,7 +47,7 @@ type ApprovalQuery struct {
 
 // List lists a page of decisions, newest first. next is the cursor of the next page, or nil.
 func (a Approvals) List(
-	ctx context.Context, q ApprovalQuery, act order.Act,
+	ctx context.Context, q ApprovalQuery, act order.OperatorContext,
 ) (page []approval.Approval, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -59,17 +59,17 @@ func (a Approvals) List(
 }
 
 // Show reads one decision.
-func (a Approvals) Show(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
+func (a Approvals) Show(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error) {
 	found, err := a.Records.Approval(ctx, id, act)
 	if err != nil {
-		return approval.Approval{}, known(err, "read the approval")
+		return approval.Approval{}, toFault(err, "read the approval")
 	}
 	return found, nil
 }
 
 // Approve lets a decision of another operator take effect. A repeat with the same key changes nothing.
-func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
-	waiting, err := a.Show(ctx, id, order.Act{Operator: act.Operator}) // a read, which may be repeated
+func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error) {
+	waiting, err := a.Show(ctx, id, order.OperatorContext{Operator: act.Operator}) // a read, which may be repeated
 	if err != nil {
 		return approval.Approval{}, err
 	}
@@ -85,16 +85,16 @@ func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Act) (ap
 	}
 	found, err := a.Records.Approve(ctx, id, postings, act)
 	if err != nil {
-		return approval.Approval{}, known(err, "approve the decision")
+		return approval.Approval{}, toFault(err, "approve the decision")
 	}
 	return found, nil
 }
 
 // Reject ends the waiting of a decision, which takes no effect. A repeat with the same key changes nothing.
-func (a Approvals) Reject(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
+func (a Approvals) Reject(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error) {
 	found, err := a.Records.Reject(ctx, id, act)
 	if err != nil {
-		return approval.Approval{}, known(err, "reject the decision")
+		return approval.Approval{}, toFault(err, "reject the decision")
 	}
 	return found, nil
 }

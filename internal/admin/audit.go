@@ -37,7 +37,7 @@ type AuditQuery struct {
 
 // Audit lists a page of audit records, newest first. next is the cursor of the next page, or nil.
 func (a Admin) Audit(
-	ctx context.Context, q AuditQuery, act order.Act,
+	ctx context.Context, q AuditQuery, act order.OperatorContext,
 ) (page []AuditRecord, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -49,7 +49,7 @@ func (a Admin) Audit(
 }
 
 // Presented records that an operator asked who they are, as every program of an operator's does first.
-func (a Admin) Presented(ctx context.Context, act order.Act) error {
+func (a Admin) Presented(ctx context.Context, act order.OperatorContext) error {
 	if err := a.Records.Presented(ctx, act); err != nil {
 		return fmt.Errorf("record the operator: %w", err)
 	}

@@ -25,15 +25,15 @@ type Jobs struct {
 // JobRecords reads and changes jobs for operators. Each call writes its audit record in the same transaction.
 type JobRecords interface {
 	// Jobs lists the jobs that a query selects, newest first.
-	Jobs(ctx context.Context, q JobQuery, act order.Act) ([]job.Row, error)
+	Jobs(ctx context.Context, q JobQuery, act order.OperatorContext) ([]job.Row, error)
 	// Job reads one. ErrJobNotFound when there is none.
-	Job(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	Job(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	// Retry queues a job again, with all of its attempts, unless may refuses it as it is, and returns it as it is then;
 	// once per key. ErrJobNotFound when there is none, order.KeyReused when the operator used the key for another act,
 	// ErrChanged when the job is not at the act's version.
-	Retry(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.Act) (job.Row, error)
+	Retry(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext) (job.Row, error)
 	// Drop deletes a job unless may refuses it as it is; once per key, with the errors of Retry.
-	Drop(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.Act) error
+	Drop(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext) error
 }
 
 // ErrJobNotFound says that there is no such job.
@@ -58,7 +58,7 @@ type JobView struct {
 func Stopped() []job.Status { return []job.Status{job.OperatorReview, job.Failed} }
 
 // List lists a page of jobs, newest first. next is the cursor of the next page, or nil.
-func (j Jobs) List(ctx context.Context, q JobQuery, act order.Act) (page []JobView, next uuid.UUID, err error) {
+func (j Jobs) List(ctx context.Context, q JobQuery, act order.OperatorContext) (page []JobView, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
 	rows, err := j.Records.Jobs(ctx, q, act)
@@ -73,27 +73,27 @@ func (j Jobs) List(ctx context.Context, q JobQuery, act order.Act) (page []JobVi
 }
 
 // Show reads one job.
-func (j Jobs) Show(ctx context.Context, id uuid.UUID, act order.Act) (JobView, error) {
+func (j Jobs) Show(ctx context.Context, id uuid.UUID, act order.OperatorContext) (JobView, error) {
 	row, err := j.Records.Job(ctx, id, act)
 	if err != nil {
-		return JobView{}, known(err, "read the job")
+		return JobView{}, toFault(err, "read the job")
 	}
 	return j.view(row), nil
 }
 
 // Retry puts a job that has stopped back into the queue. A repeat with the same key changes nothing.
-func (j Jobs) Retry(ctx context.Context, id uuid.UUID, act order.Act) (JobView, error) {
+func (j Jobs) Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (JobView, error) {
 	row, err := j.Records.Retry(ctx, id, j.may, act)
 	if err != nil {
-		return JobView{}, known(err, "retry the job")
+		return JobView{}, toFault(err, "retry the job")
 	}
 	return j.view(row), nil
 }
 
 // Drop deletes a job that has stopped: nobody does its work any more. A repeat with the same key changes nothing.
-func (j Jobs) Drop(ctx context.Context, id uuid.UUID, act order.Act) error {
+func (j Jobs) Drop(ctx context.Context, id uuid.UUID, act order.OperatorContext) error {
 	if err := j.Records.Drop(ctx, id, j.may, act); err != nil {
-		return known(err, "drop the job")
+		return toFault(err, "drop the job")
 	}
 	return nil
 }

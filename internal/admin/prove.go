@@ -19,10 +19,10 @@ type Evidence interface {
 
 // Prove settles an order by a transaction that an operator names. The order stays as it is unless the chain shows the
 // payment's transfer in that transaction. A repeat with the same key returns the order as it is now.
-func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (ReviewItem, error) {
+func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext) (ReviewItem, error) {
 	pay, done, err := a.Records.Unproven(ctx, id, transaction, act)
 	if err != nil {
-		return ReviewItem{}, known(err, "read the payment")
+		return ReviewItem{}, toFault(err, "read the payment")
 	}
 	if !done {
 		if err := a.prove(ctx, pay, transaction, act); err != nil {
@@ -31,12 +31,12 @@ func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, ac
 	}
 	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
-		return ReviewItem{}, known(err, "read the order")
+		return ReviewItem{}, toFault(err, "read the order")
 	}
 	return q, nil
 }
 
-func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
+func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.OperatorContext) error {
 	shown, err := a.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
 		return fmt.Errorf("read the transaction: %w",
@@ -50,7 +50,7 @@ func (a Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.
 	m := byOperator(pay.Order, order.Settling, order.Settled, act)
 	m.Evidence, m.Postings = map[string]string{"transaction": pay.Receipt.Transaction.String()}, pay.Postings()
 	if err := a.Records.Prove(ctx, pay, m, a.Confirm(pay), act); err != nil {
-		return known(err, "record the payment")
+		return toFault(err, "record the payment")
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	right, wrong := x402.Hash{1}, x402.Hash{2}
 	s.Admin.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4,
 		SettledAt: time.Now().UTC()}}
-	act := order.Act{Operator: "ada", Key: "key", Reason: "the logs are gone"}
-	prove := func(id order.ID, transaction x402.Hash, act order.Act) (admin.ReviewItem, error) {
+	act := order.OperatorContext{Operator: "ada", Key: "key", Reason: "the logs are gone"}
+	prove := func(id order.ID, transaction x402.Hash, act order.OperatorContext) (admin.ReviewItem, error) {
 		return s.Admin.Prove(t.Context(), id, transaction, act)
 	}
 	_, err = prove(id, wrong, act)
@@ -59,13 +59,13 @@ func TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	}
 	_, err = prove(id, wrong, act)
 	checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
-	_, err = prove(id, right, order.Act{Operator: "ada", Key: "another", Reason: "again"})
+	_, err = prove(id, right, order.OperatorContext{Operator: "ada", Key: "another", Reason: "again"})
 	checkouttest.WantFault(t, err, fault.OrderNotPayable)
-	_, err = prove("ord_none", right, order.Act{Operator: "ada", Key: "third", Reason: "none"})
+	_, err = prove("ord_none", right, order.OperatorContext{Operator: "ada", Key: "third", Reason: "none"})
 	checkouttest.WantFault(t, err, fault.OrderNotFound)
 	s.Run(t) // the job goes on from there
 	s.Reaches(t, id, order.Fulfilled)
-	history, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "ada"})
+	history, err := s.Admin.Inspect(t.Context(), id, order.OperatorContext{Operator: "ada"})
 	if err != nil || len(history.Payments) != 1 || history.Payments[0].Receipt == nil ||
 		history.Payments[0].Receipt.Transaction != right {
 		t.Errorf("payments %+v, %v", history.Payments, err)

@@ -52,7 +52,7 @@ func StoppedCounts(depths []job.Depth) (all []StoppedCount) {
 func (a Admin) Version(ctx context.Context, id order.ID) (int, error) {
 	version, err := a.Records.Version(ctx, id)
 	if err != nil {
-		return 0, known(err, "read the order's version")
+		return 0, toFault(err, "read the order's version")
 	}
 	return version, nil
 }

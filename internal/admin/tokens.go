@@ -31,12 +31,12 @@ type Tokens struct {
 type TokenRecords interface {
 	// Mint stores a token, once per key; a repeat is the token that was stored, and not fresh. order.KeyReused when the
 	// operator used the key for another one.
-	Mint(ctx context.Context, t auth.OperatorToken, act order.Act) (made auth.OperatorToken, fresh bool, err error)
+	Mint(ctx context.Context, t auth.OperatorToken, act order.OperatorContext) (made auth.OperatorToken, fresh bool, err error)
 	// Tokens lists those that a query selects, newest first.
-	Tokens(ctx context.Context, q TokenQuery, act order.Act) ([]auth.OperatorToken, error)
+	Tokens(ctx context.Context, q TokenQuery, act order.OperatorContext) ([]auth.OperatorToken, error)
 	// Revoke ends a token; one that is revoked stays as it is. ErrTokenNotFound when there is none,
 	// order.KeyReused as above.
-	Revoke(ctx context.Context, id uuid.UUID, act order.Act) (auth.OperatorToken, error)
+	Revoke(ctx context.Context, id uuid.UUID, act order.OperatorContext) (auth.OperatorToken, error)
 }
 
 // ErrTokenNotFound says that there is no such token.
@@ -68,7 +68,7 @@ type TokenView struct {
 
 // Mint makes a token for an operator. It is shown this once: a repeat with the same key gives none.
 func (t Tokens) Mint(
-	ctx context.Context, name string, role auth.Role, valid time.Duration, act order.Act,
+	ctx context.Context, name string, role auth.Role, valid time.Duration, act order.OperatorContext,
 ) (TokenView, secret.Text, error) {
 	if slices.Contains(t.Configured, name) {
 		return TokenView{}, secret.Text{}, fault.Newf(fault.SchemaInvalid,
@@ -85,7 +85,7 @@ func (t Tokens) Mint(
 		Minters: append([]string{act.Operator}, act.Minters...), MintedAt: now, ExpiresAt: now.Add(valid),
 	}, act)
 	if err != nil {
-		return TokenView{}, secret.Text{}, known(err, "mint the token")
+		return TokenView{}, secret.Text{}, toFault(err, "mint the token")
 	}
 	if !fresh {
 		return t.view(made), secret.Text{}, nil
@@ -94,7 +94,7 @@ func (t Tokens) Mint(
 }
 
 // List lists a page of tokens, newest first. next is the cursor of the next page, or nil.
-func (t Tokens) List(ctx context.Context, q TokenQuery, act order.Act) (page []TokenView, next uuid.UUID, err error) {
+func (t Tokens) List(ctx context.Context, q TokenQuery, act order.OperatorContext) (page []TokenView, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
 	rows, err := t.Records.Tokens(ctx, q, act)
@@ -109,10 +109,10 @@ func (t Tokens) List(ctx context.Context, q TokenQuery, act order.Act) (page []T
 }
 
 // Revoke ends a token at once.
-func (t Tokens) Revoke(ctx context.Context, id uuid.UUID, act order.Act) (TokenView, error) {
+func (t Tokens) Revoke(ctx context.Context, id uuid.UUID, act order.OperatorContext) (TokenView, error) {
 	found, err := t.Records.Revoke(ctx, id, act)
 	if err != nil {
-		return TokenView{}, known(err, "revoke the token")
+		return TokenView{}, toFault(err, "revoke the token")
 	}
 	return t.view(found), nil
 }

@@ -130,7 +130,7 @@ func (c Config) cardProvider(of issuerAt) (card.Provider, error) {
 	embed, _ := of.client.(card.Embed) // its lack was told before
 	return card.Provider{
 		Name: of.Name, Programme: c.Own.Text(of.ProgrammeKey), Issuer: of.client, Vault: of.client, Stock: of.client,
-		Roll: of.client, Controls: controls, Closer: closer, Embed: embed, Traits: of.client.Traits(),
+		Lister: of.client, Controls: controls, Closer: closer, Embed: embed, Traits: of.client.Traits(),
 		Capabilities: capabilities, Retired: of.retired,
 	}, nil
 }
@@ -165,7 +165,7 @@ func (a *App) issuersBook() (all card.Books) {
 
 // cardsProvided is what the issuers have made of cards.
 func (a *App) cardsProvided() (reconcile.Product, error) {
-	return card.Made{Book: a.issuersBook(), Cards: a.store.Cards()}, nil
+	return card.IssuedRecords{Book: a.issuersBook(), Cards: a.store.Cards()}, nil
 }
 
 func examineIssuers(ctx context.Context, cfg Config) (all []Examination) {

@@ -28,7 +28,7 @@ import (
 func esimRegistration() Registration {
 	return Registration{
 		Rows: store.EsimProduct(), Make: (*App).esims, Provided: (*App).esimsProvided, settings: esimSettings,
-		Mistakes: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, Try: trySuppliers, role: esimRole,
+		Validate: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, Try: trySuppliers, role: esimRole,
 	}
 }
 
@@ -254,7 +254,7 @@ func (a *App) esimsProvided() (reconcile.Product, error) {
 	if err != nil {
 		return nil, err
 	}
-	return esim.Made{Books: books, Plans: a.store.Esims()}, nil
+	return esim.IssuedRecords{Books: books, Plans: a.store.Esims()}, nil
 }
 
 func (a *App) supplierBooks() (books []esim.NamedBook, err error) {
@@ -353,7 +353,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 		SyncEvery: c.SyncEvery, Limits: p.limits, Metrics: a.metrics,
 	})
-	p.noticed = append(p.noticed, e.Look)
+	p.noticed = append(p.noticed, e.Refresh)
 	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims(), Chain: a.chain}
 	topups := &esim.Topups{Esims: e, Store: a.store.Esims(), Cancels: a.store.Esims()}
 	p.second[topups.Kind()] = topups

@@ -30,5 +30,5 @@ func (a *App) esimTopupsProvided() (reconcile.Product, error) {
 	if err != nil {
 		return nil, err
 	}
-	return esim.MadeTopups{Books: books, Plans: a.store.Esims(), Accounts: a.store.Esims()}, nil
+	return esim.IssuedTopups{Books: books, Plans: a.store.Esims(), Accounts: a.store.Esims()}, nil
 }

@@ -92,10 +92,10 @@ func (c Config) openIssuer() *oidc.Issuer {
 }
 
 // Treasurers are the operators of the configuration who may decide about money, and whether the issuer gives that role.
-func (c Config) Treasurers() (all []order.Act, byIssuer bool) {
+func (c Config) Treasurers() (all []order.OperatorContext, byIssuer bool) {
 	for _, o := range c.Operators {
 		if cmp.Or(o.Role, auth.RoleAdmin).Covers(auth.RoleTreasurer) {
-			all = append(all, order.Act{Operator: o.Name})
+			all = append(all, order.OperatorContext{Operator: o.Name})
 		}
 	}
 	for _, role := range c.Issuer.Roles {

@@ -42,8 +42,8 @@ type Registration struct {
 	Own []provider.Setting
 	// settings are its own in its part of Config; nil when there are none.
 	settings func(Modules) []setting
-	// Mistakes are those that show only when several settings are seen together; nil when there are none.
-	Mistakes func(Config) []error
+	// Validate are those that show only when several settings are seen together; nil when there are none.
+	Validate func(Config) []error
 	// Develop configures it for a development server; nil when nothing has to be.
 	Develop func(*Config, Development) error
 	// Examine asks its providers; nil when another product's examination does.
@@ -79,7 +79,7 @@ type ProductConfig struct {
 	Esim EsimConfig
 }
 
-// Made is a product, and how the API gets it.
+// IssuedRecords is a product, and how the API gets it.
 type Made struct {
 	Product
 	// View shows its orders, and Describe its terms; nil where there is nothing to add to those of all products.
@@ -137,8 +137,8 @@ func (m Modules) productSettings() (all []setting) {
 // productMistakes are those of all products.
 func (c Config) productMistakes() (all []error) {
 	for _, r := range c.Added.registered() {
-		if r.Mistakes != nil {
-			all = append(all, r.Mistakes(c)...)
+		if r.Validate != nil {
+			all = append(all, r.Validate(c)...)
 		}
 	}
 	return all

@@ -194,8 +194,8 @@ func (c Config) providerMistakes(
 		}
 	}
 	var own []error
-	if r.Mistakes != nil {
-		own = r.Mistakes(with)
+	if r.Validate != nil {
+		own = r.Validate(with)
 	}
 	role, _, _ := strings.Cut(chosenBy, ".")
 	url := role + ".url"

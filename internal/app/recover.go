@@ -83,7 +83,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	if plan, err = r.Plan(ctx); err != nil || !c.Apply {
 		return plan, err
 	}
-	return r.Apply(ctx, plan, order.Act{Operator: c.Operator, Reason: c.Reason})
+	return r.Apply(ctx, plan, order.OperatorContext{Operator: c.Operator, Reason: c.Reason})
 }
 
 func (c RecoverConfig) print(p reconcile.Plan) error {

@@ -39,7 +39,7 @@ func (c Config) activity(s *store.Store) *activity.Activity {
 }
 
 func (c Config) retention(s *store.Store) auth.Retention {
-	return auth.Retention{Store: s.Leftovers(), Now: c.now, Keep: c.AuthRetention}
+	return auth.Retention{Store: s.ExpiredChallenges(), Now: c.now, Keep: c.AuthRetention}
 }
 
 // defaultExpiredRetention is the default of Config.ExpiredRetention.

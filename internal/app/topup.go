@@ -60,5 +60,5 @@ func (a *App) gate() *availability.Books {
 
 // topupsProvided is what the issuer has made of top-ups.
 func (a *App) topupsProvided() (reconcile.Product, error) {
-	return topup.Made{Book: card.Made{Book: a.issuersBook(), Cards: a.store.Cards()}}, nil
+	return topup.IssuedRecords{Book: card.IssuedRecords{Book: a.issuersBook(), Cards: a.store.Cards()}}, nil
 }

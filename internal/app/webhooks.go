@@ -80,7 +80,7 @@ func (a *App) inbox(p *Parts) *webhook.Inbox {
 	}
 	return webhook.New(webhook.Config{
 		Store: a.store.Webhooks(), Sources: sources, Log: a.log, Now: a.config.now,
-		Look: func(ctx context.Context, provider string, about webhook.About) error {
+		Refresh: func(ctx context.Context, provider string, about webhook.About) error {
 			for _, notice := range p.noticed {
 				notice(provider, about.Accounts)
 			}
@@ -88,7 +88,7 @@ func (a *App) inbox(p *Parts) *webhook.Inbox {
 			for i, ref := range about.References {
 				refs[i] = fulfilment.Ref(ref)
 			}
-			return p.cards.Look(ctx, provider, about.Accounts, refs)
+			return p.cards.Refresh(ctx, provider, about.Accounts, refs)
 		},
 	})
 }

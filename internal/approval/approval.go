@@ -75,7 +75,7 @@ type Approval struct {
 	ID uuid.UUID
 	Asked
 	// By is the operator who asked for it, with the key and the reason.
-	By                     order.Act
+	By                     order.OperatorContext
 	RequestedAt, ExpiresAt time.Time
 	Status                 Status
 	// DecidedBy approved or rejected it. All three are empty until then.
@@ -92,7 +92,7 @@ func (a Approval) At(now time.Time) Approval {
 }
 
 // Check refuses what cannot be approved at a time, or not by this operator.
-func (a Approval) Check(by order.Act, now time.Time) error {
+func (a Approval) Check(by order.OperatorContext, now time.Time) error {
 	if a = a.At(now); a.Status != Pending {
 		return a.closed()
 	}
@@ -120,7 +120,7 @@ func (a Approval) closed() error {
 
 // independent reports whether two operators are two: they are two persons, and nobody, neither of them nor a third one,
 // could have kept the tokens of both when they were minted.
-func independent(one, other order.Act) bool {
+func independent(one, other order.OperatorContext) bool {
 	could := append([]string{other.Operator}, other.Minters...)
 	return !slices.ContainsFunc(append([]string{one.Operator}, one.Minters...), func(name string) bool {
 		return slices.ContainsFunc(could, func(other string) bool { return samePerson(name, other) })
@@ -139,9 +139,9 @@ func samePerson(one, other string) bool {
 }
 
 // Possible reports whether, of some operators, one may approve what another one asks for.
-func Possible(all []order.Act) bool {
+func Possible(all []order.OperatorContext) bool {
 	for i, one := range all {
-		if slices.ContainsFunc(all[i+1:], func(other order.Act) bool { return independent(one, other) }) {
+		if slices.ContainsFunc(all[i+1:], func(other order.OperatorContext) bool { return independent(one, other) }) {
 			return true
 		}
 	}
@@ -150,7 +150,7 @@ func Possible(all []order.Act) bool {
 
 // Effect is the operator's act with which an approved decision takes effect: that of who asked for it, at the version
 // that it was asked for at.
-func (a Approval) Effect() order.Act {
+func (a Approval) Effect() order.OperatorContext {
 	act := a.By
 	act.Version = a.Version
 	return act
@@ -180,7 +180,7 @@ type Rule struct {
 func (r Rule) Needs(amount money.Cents) bool { return r.Above > 0 && amount > r.Above }
 
 // Ask is the approval of a decision that an operator asks for.
-func (r Rule) Ask(asked Asked, by order.Act, now time.Time) Approval {
+func (r Rule) Ask(asked Asked, by order.OperatorContext, now time.Time) Approval {
 	within := r.Within
 	if within == 0 {
 		within = DefaultWithin

@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func asked(by order.Act) approval.Approval {
+func asked(by order.OperatorContext) approval.Approval {
 	rule := approval.Rule{Above: 100, Within: time.Hour}
 	return rule.Ask(approval.Asked{Action: approval.RefundOrder, Subject: "ord_1", Amount: 101, Version: 3}, by, noon)
 }
@@ -21,36 +21,36 @@ func TestRuleIsOfAmountsAboveIt(t *testing.T) {
 	if rule.Needs(100) || !rule.Needs(101) || (approval.Rule{}).Needs(1<<40) {
 		t.Error("the amount is not compared as it is said")
 	}
-	if a := rule.Ask(approval.Asked{}, order.Act{}, noon); a.ExpiresAt.Sub(noon) != approval.DefaultWithin {
+	if a := rule.Ask(approval.Asked{}, order.OperatorContext{}, noon); a.ExpiresAt.Sub(noon) != approval.DefaultWithin {
 		t.Errorf("waits until %s", a.ExpiresAt)
 	}
 }
 
 func TestSecondOperatorIsAnother(t *testing.T) {
-	ann := order.Act{Operator: "ann", Minters: []string{"root"}}
+	ann := order.OperatorContext{Operator: "ann", Minters: []string{"root"}}
 	for name, tt := range map[string]struct {
-		by   order.Act
+		by   order.OperatorContext
 		want fault.Code
 	}{
-		"another":                   {order.Act{Operator: "bob"}, ""},
-		"another of another minter": {order.Act{Operator: "bob", Minters: []string{"eve"}}, ""},
+		"another":                   {order.OperatorContext{Operator: "bob"}, ""},
+		"another of another minter": {order.OperatorContext{Operator: "bob", Minters: []string{"eve"}}, ""},
 		"another of the same minter": {
-			order.Act{Operator: "bob", Minters: []string{"root"}}, fault.SecondOperatorRequired,
+			order.OperatorContext{Operator: "bob", Minters: []string{"root"}}, fault.SecondOperatorRequired,
 		},
 		"another whose minter's token the same one minted": {
-			order.Act{Operator: "bob", Minters: []string{"eve", "root"}}, fault.SecondOperatorRequired,
+			order.OperatorContext{Operator: "bob", Minters: []string{"eve", "root"}}, fault.SecondOperatorRequired,
 		},
-		"who asked": {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
+		"who asked": {order.OperatorContext{Operator: "ann"}, fault.SecondOperatorRequired},
 		"who asked, with another token": {
-			order.Act{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired,
+			order.OperatorContext{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired,
 		},
 		"whose token who asked minted": {
-			order.Act{Operator: "bob", Minters: []string{"ann"}}, fault.SecondOperatorRequired,
+			order.OperatorContext{Operator: "bob", Minters: []string{"ann"}}, fault.SecondOperatorRequired,
 		},
 		"two tokens further": {
-			order.Act{Operator: "bob", Minters: []string{"eve", "ann"}}, fault.SecondOperatorRequired,
+			order.OperatorContext{Operator: "bob", Minters: []string{"eve", "ann"}}, fault.SecondOperatorRequired,
 		},
-		"who minted the token of the one": {order.Act{Operator: "root"}, fault.SecondOperatorRequired},
+		"who minted the token of the one": {order.OperatorContext{Operator: "root"}, fault.SecondOperatorRequired},
 	} {
 		if got := fault.Of(asked(ann).Check(tt.by, noon)); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -61,11 +61,11 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 // TestPersonIsOneByAnyName: whom an issuer knows is told by the mark, and may be anybody else of the same name only
 // where that one has a mark, too.
 func TestPersonIsOneByAnyName(t *testing.T) {
-	act := func(operator string, minters ...string) order.Act {
-		return order.Act{Operator: operator, Minters: minters}
+	act := func(operator string, minters ...string) order.OperatorContext {
+		return order.OperatorContext{Operator: operator, Minters: minters}
 	}
 	for name, tt := range map[string]struct {
-		one, other order.Act
+		one, other order.OperatorContext
 		want       fault.Code
 	}{
 		"who was called otherwise":             {act("ann~a"), act("anna~a"), fault.SecondOperatorRequired},
@@ -85,7 +85,7 @@ func TestPersonIsOneByAnyName(t *testing.T) {
 }
 
 func TestExpiredIsNotApproved(t *testing.T) {
-	a, bob := asked(order.Act{Operator: "ann"}), order.Act{Operator: "bob"}
+	a, bob := asked(order.OperatorContext{Operator: "ann"}), order.OperatorContext{Operator: "bob"}
 	if err := a.Check(bob, noon.Add(time.Hour-time.Nanosecond)); err != nil {
 		t.Errorf("before its end: %v", err)
 	}
@@ -105,7 +105,7 @@ func TestExpiredIsNotApproved(t *testing.T) {
 
 // TestEffectIsOfWhoAsked: the version that was seen is part of it.
 func TestEffectIsOfWhoAsked(t *testing.T) {
-	act := asked(order.Act{Operator: "ann", Key: "k", Reason: "r"}).Effect()
+	act := asked(order.OperatorContext{Operator: "ann", Key: "k", Reason: "r"}).Effect()
 	if act.Operator != "ann" || act.Key != "k" || act.Reason != "r" || act.Version != 3 {
 		t.Errorf("%+v", act)
 	}

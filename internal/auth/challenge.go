@@ -66,10 +66,10 @@ type Challenge struct {
 // Challenges keeps challenges.
 type Challenges interface {
 	// Create stores a new challenge and counts it. One over the limit is a *limit.Refusal, and not stored.
-	Create(ctx context.Context, c Challenge, turns ...limit.Turn) error
+	Create(ctx context.Context, c Challenge, hits ...limit.Hit) error
 	// Spend stores a challenge that is used, and counts it, as Create does: it is true for exactly one caller with its
 	// ID. For all others it is false, and neither stores nor counts.
-	Spend(ctx context.Context, c Challenge, turns ...limit.Turn) (bool, error)
+	Spend(ctx context.Context, c Challenge, hits ...limit.Hit) (bool, error)
 	// Find returns the challenge in any state, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (Challenge, error)
 	// Open returns challenges of a wallet and a purpose that Consume would take at now: the newest OpenOfSource of a
@@ -79,9 +79,9 @@ type Challenges interface {
 	// Consume is one guarded update: it marks the challenge used at now unless it is used,
 	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller, and counts against the limit
 	// only for that one. Over the limit it is a *limit.Refusal, and consumes nothing.
-	Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error)
+	Consume(ctx context.Context, id uuid.UUID, now time.Time, hits ...limit.Hit) (bool, error)
 	// Void marks the challenge used where Consume would, and counts against the limit in any case, as Create does.
-	Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) error
+	Void(ctx context.Context, id uuid.UUID, now time.Time, hits ...limit.Hit) error
 }
 
 // How many challenges a signature that names none is compared with. OpenOfSource is more than one address can have at

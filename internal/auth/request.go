@@ -217,10 +217,10 @@ func (s *RequestSignIn) use(ctx context.Context) error {
 	now := a.now().UTC()
 	c := s.challenge
 	c.Source, c.ConsumedAt = a.limits.Source(address), &now
-	turns := append(a.limits.AddressTurns(limit.Challenge, address), limit.Turn{
+	hits := append(a.limits.AddressHits(limit.Challenge, address), limit.Hit{
 		Class: limit.Challenge, Name: "for one request", Rate: limit.Rate{Count: mostRequests, Per: a.signInTTL},
 	})
-	fresh, err := a.challenges.Spend(ctx, c, turns...)
+	fresh, err := a.challenges.Spend(ctx, c, hits...)
 	if err != nil {
 		return fmt.Errorf("use a sign-in up: %w", err)
 	}

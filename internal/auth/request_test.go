@@ -395,10 +395,10 @@ func TestRequestSignInsAreCountedAsChallenges(t *testing.T) {
 // counting keeps what spent challenges are counted as.
 type counting struct {
 	auth.Challenges
-	turns []limit.Turn
+	turns []limit.Hit
 }
 
-func (c *counting) Spend(ctx context.Context, n auth.Challenge, turns ...limit.Turn) (bool, error) {
+func (c *counting) Spend(ctx context.Context, n auth.Challenge, turns ...limit.Hit) (bool, error) {
 	c.turns = append(c.turns, turns...)
 	return c.Challenges.Spend(ctx, n, turns...)
 }

@@ -9,8 +9,8 @@ import (
 // DefaultRetention is how long challenges and sessions are kept after they expire.
 const DefaultRetention = 24 * time.Hour
 
-// Leftovers counts and deletes expired challenges and sessions.
-type Leftovers interface {
+// ExpiredChallenges counts and deletes expired challenges and sessions.
+type ExpiredChallenges interface {
 	// CountChallenges counts all challenges, and those that expired before a time.
 	CountChallenges(ctx context.Context, before time.Time) (all, stale int, err error)
 	// PruneChallenges and PruneSessions delete at most limit that expired before a time, and say how many.
@@ -23,7 +23,7 @@ type Leftovers interface {
 
 // Retention deletes challenges and sessions some time after they expire.
 type Retention struct {
-	Store Leftovers
+	Store ExpiredChallenges
 	Now   func() time.Time
 	// Keep is how long they are kept after they expire; zero stands for DefaultRetention.
 	Keep time.Duration

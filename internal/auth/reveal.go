@@ -86,7 +86,7 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	if _, _, err := a.limits.Take(limit.Reveal, owner); err != nil {
 		return nil, err
 	}
-	spent, err := a.challenges.Consume(ctx, c.ID, now, a.limits.Turn(limit.Reveal, owner)...)
+	spent, err := a.challenges.Consume(ctx, c.ID, now, a.limits.Hit(limit.Reveal, owner)...)
 	if err != nil {
 		return nil, fmt.Errorf("consume reveal challenge: %w", err)
 	}
@@ -106,7 +106,7 @@ func (a *Auth) voidReveal(ctx context.Context, caller Caller, id uuid.UUID, now 
 	if _, _, err := a.limits.Take(limit.Reveal, session); err != nil {
 		return err
 	}
-	if err := a.challenges.Void(ctx, id, now, a.limits.Turn(limit.Reveal, session)...); err != nil {
+	if err := a.challenges.Void(ctx, id, now, a.limits.Hit(limit.Reveal, session)...); err != nil {
 		return fmt.Errorf("void reveal challenge: %w", err)
 	}
 	return challengeInvalid()

@@ -20,7 +20,7 @@ type countingChallenges struct {
 	counts *limit.Limiter
 }
 
-func (s countingChallenges) take(turns []limit.Turn) error {
+func (s countingChallenges) take(turns []limit.Hit) error {
 	for _, turn := range turns {
 		if _, _, err := s.counts.Take(turn.Class, turn.Name); err != nil {
 			return err
@@ -30,7 +30,7 @@ func (s countingChallenges) take(turns []limit.Turn) error {
 }
 
 func (s countingChallenges) Consume(
-	ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn,
+	ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Hit,
 ) (bool, error) {
 	if c, err := s.Find(ctx, id); err == nil && c.ConsumedAt == nil {
 		if err := s.take(turns); err != nil {
@@ -40,7 +40,7 @@ func (s countingChallenges) Consume(
 	return s.Challenges.Consume(ctx, id, now)
 }
 
-func (s countingChallenges) Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) error {
+func (s countingChallenges) Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Hit) error {
 	if err := s.take(turns); err != nil {
 		return err
 	}

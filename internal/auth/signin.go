@@ -41,7 +41,7 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 	c := a.site.issue(Challenge{
 		Purpose: PurposeSignIn, Wallet: wallet, Scheme: scheme, Source: a.limits.Source(limit.Address(ctx)),
 	}, a.now(), a.signInTTL)
-	if err := a.challenges.Create(ctx, c, a.limits.AddressTurns(limit.Challenge, limit.Address(ctx))...); err != nil {
+	if err := a.challenges.Create(ctx, c, a.limits.AddressHits(limit.Challenge, limit.Address(ctx))...); err != nil {
 		return Challenge{}, nil, fmt.Errorf("store sign-in challenge: %w", err)
 	}
 	return c, a.site.document(c), nil

@@ -349,7 +349,7 @@ type brokenChallenges struct {
 	create, find, open, consume error
 }
 
-func (b brokenChallenges) Create(ctx context.Context, c auth.Challenge, turns ...limit.Turn) error {
+func (b brokenChallenges) Create(ctx context.Context, c auth.Challenge, turns ...limit.Hit) error {
 	return errors.Join(b.create, b.Challenges.Create(ctx, c, turns...))
 }
 
@@ -365,7 +365,7 @@ func (b brokenChallenges) Open(
 	return c, errors.Join(b.open, err)
 }
 
-func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
+func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Hit) (bool, error) {
 	if b.consume != nil {
 		return false, b.consume
 	}

@@ -332,7 +332,7 @@ func (c *Checkout) claimRequest(a attempt, reserved order.Claim) ClaimRequest {
 		},
 		Reservations: reserved.Reservations, Provider: reserved.Provider, MaxUndecided: c.mostUndecided(a.signed),
 		MaxInFlight: c.Limits.Most(limit.InFlight), InFlightSince: c.Now().Add(-c.Wait),
-		Turns:    c.claimTurns(a.signed, a.known != nil),
+		Hits:     c.claimHits(a.signed, a.known != nil),
 		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
 		Goods:    c.goods(o),
 		Existing: a.known != nil,

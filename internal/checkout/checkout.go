@@ -101,8 +101,8 @@ type Bounds struct {
 	ReuseUnpaid bool
 	// MaxUnpaid is how many unpaid orders of all kinds an owner may have; zero is unlimited.
 	MaxUnpaid int
-	// Turns are counted with the order.
-	Turns []limit.Turn
+	// Hits are counted with the order.
+	Hits []limit.Hit
 }
 
 // Query selects a page of orders.
@@ -135,8 +135,8 @@ type ClaimRequest struct {
 	// ErrUncovered unless it covers those and this one. A payment that is the only undecided one of its payer needs none:
 	// its transfer was simulated.
 	Funds money.USDC
-	// Turns are counted with the claim; exceeding a limit fails the claim with a *limit.Refusal.
-	Turns []limit.Turn
+	// Hits are counted with the claim; exceeding a limit fails the claim with a *limit.Refusal.
+	Hits []limit.Hit
 	// Job settles the order. It is inserted with a lease of this process.
 	Job job.New
 	// Goods is the provider's reference of the order's first delivery; zero for none. When a recovery has made an order

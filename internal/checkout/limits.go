@@ -79,14 +79,14 @@ func uncovered() *fault.Fault {
 		After(2 * time.Second)
 }
 
-// claimTurns are the limits that a claim counts in the database, over all processes.
-func (c *Checkout) claimTurns(pay payment.Signed, created bool) []limit.Turn {
+// claimHits are the limits that a claim counts in the database, over all processes.
+func (c *Checkout) claimHits(pay payment.Signed, created bool) []limit.Hit {
 	payer := pay.Authorization.From.Lower()
-	turns := c.Limits.Turn(limit.Paid, payer)
+	hits := c.Limits.Hit(limit.Paid, payer)
 	if !created {
-		turns = append(turns, c.Limits.Turn(limit.Orders, payer)...)
+		hits = append(hits, c.Limits.Hit(limit.Orders, payer)...)
 	}
-	return turns
+	return hits
 }
 
 // countOrder counts an order before it is created, by the caller's address. uncount reverts the count when the order
@@ -101,7 +101,7 @@ func (c *Checkout) countOrder(ctx context.Context) (uncount func(), err error) {
 
 // bounds limit an owner's new order.
 func (c *Checkout) bounds(owner x402.Address, alone bool) Bounds {
-	return Bounds{ReuseUnpaid: alone, MaxUnpaid: c.MaxUnpaid, Turns: c.Limits.Turn(limit.Orders, owner.Lower())}
+	return Bounds{ReuseUnpaid: alone, MaxUnpaid: c.MaxUnpaid, Hits: c.Limits.Hit(limit.Orders, owner.Lower())}
 }
 
 // longestPause is the longest delay of a repeat.

@@ -130,7 +130,7 @@ func TestNetworkIsCountedOverAllProcesses(t *testing.T) {
 	l := New(Rates{Challenge: {10, time.Minute}}, time.Now)
 	counts := func(address string) (all map[string]int) {
 		all = map[string]int{}
-		for _, turn := range l.AddressTurns(Challenge, address) {
+		for _, turn := range l.AddressHits(Challenge, address) {
 			all[turn.Name] = turn.Rate.Count
 		}
 		return all

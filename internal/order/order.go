@@ -164,8 +164,8 @@ type Event struct {
 	At      time.Time
 }
 
-// Act is an operator's action, for the audit trail.
-type Act struct {
+// OperatorContext is an operator's action, for the audit trail.
+type OperatorContext struct {
 	// Operator is the operator's name.
 	Operator string
 	// Key makes an act happen once; empty for acts that may be repeated.

@@ -42,12 +42,12 @@ type Standing int
 
 // The standings.
 const (
-	// Untaken: it did not happen, or that is unknown, and no job is working on it.
-	Untaken Standing = iota
-	// UnderWay: it may happen at any moment, and be recorded afterwards.
-	UnderWay
-	// Taken: it happened.
-	Taken
+	// NotMade: it did not happen, or that is unknown, and no job is working on it.
+	NotMade Standing = iota
+	// InFlight: it may happen at any moment, and be recorded afterwards.
+	InFlight
+	// Made: it happened.
+	Made
 )
 
 // Call is one thing that a provider was, or may have been, asked for.

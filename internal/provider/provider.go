@@ -40,8 +40,8 @@ type IssuerClient interface {
 	card.Vault
 	// Stock tells the float and the open ranges.
 	card.Stock
-	// Roll lists the cards, for those that the issuer locked or terminated.
-	card.Roll
+	// CardLister lists the cards, for those that the issuer locked or terminated.
+	card.CardLister
 	// Book is all that the issuer opened and moved, which the books are compared with.
 	card.Book
 	// Traits say what may be done after a call whose outcome is unknown.
@@ -88,9 +88,9 @@ type Registration struct {
 	// Settings are its own; nil when there are none. Its URL and key are not among them: they are issuer.url and
 	// issuer.key, or supplier.url and supplier.key, or for each of several providers url and key after its name.
 	Settings []Setting
-	// Mistakes are those that show only when several settings are seen together; nil when there are none. It is asked
+	// Validate are those that show only when several settings are seen together; nil when there are none. It is asked
 	// only where the provider is chosen.
-	Mistakes func(Config) []error
+	Validate func(Config) []error
 }
 
 // Setting is one of a provider's own settings.

@@ -193,7 +193,7 @@ type Reports interface {
 	// Fail lists a comparison of which there is no report.
 	Fail(ctx context.Context, f Finished) error
 	// Finished lists comparisons, newest first, and audits it.
-	Finished(ctx context.Context, q FinishedQuery, act order.Act) ([]Finished, error)
+	Finished(ctx context.Context, q FinishedQuery, act order.OperatorContext) ([]Finished, error)
 	// Last is the last report; ok is false before the first one.
 	Last(ctx context.Context) (r Report, ok bool, err error)
 	// Audit records that an operator ran a comparison or read its report.

@@ -50,7 +50,7 @@ func (c *comparison) issuer() {
 	// The amount by which a card's balance may exceed the ledger: loads in progress, and fees that the issuer returned.
 	slack := map[uuid.UUID]money.Cents{}
 	for _, m := range all {
-		if m.Standing == order.UnderWay && m.Direction == "" {
+		if m.Standing == order.InFlight && m.Direction == "" {
 			slack[m.Card] += m.Amount
 		}
 	}
@@ -77,7 +77,7 @@ func (c *comparison) issuer() {
 					"the %s was made more than once", m.Description)
 			}
 		}
-		if m.Direction == string(card.Withdrawal) && m.Standing == order.Taken && moved.State == card.MoveFailed {
+		if m.Direction == string(card.Withdrawal) && m.Standing == order.Made && moved.State == card.MoveFailed {
 			slack[m.Card] += m.Amount
 		}
 	}
@@ -91,7 +91,7 @@ func (c *comparison) issuer() {
 		}
 	}
 	for ref, m := range all {
-		if m.Standing == order.Taken && !m.seen && c.reads(m.Provider) {
+		if m.Standing == order.Made && !m.seen && c.reads(m.Provider) {
 			c.add(m.finding(ProviderRecordMissing, ref.String()),
 				"the issuer has no record of the %s of %s", m.Description, m.Amount)
 		}
@@ -170,13 +170,13 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool) {
 	f := m.finding("", ref.String())
 	switch {
-	case m.Standing == order.Taken && undone:
+	case m.Standing == order.Made && undone:
 		f.Code = ProviderReversed
 		c.add(f, "the issuer undid the %s of %s", m.Description, m.Amount)
-	case m.Standing == order.Taken && !done:
+	case m.Standing == order.Made && !done:
 		f.Code = ProviderRecordMissing
 		c.add(f, "the issuer has not executed the %s of %s", m.Description, m.Amount)
-	case m.Standing == order.Untaken && done:
+	case m.Standing == order.NotMade && done:
 		f.Code = ProviderUnrecorded
 		c.add(f, "the issuer executed the %s of %s, and we have not recorded it", m.Description, m.Amount)
 	}

@@ -78,7 +78,7 @@ func (r Report) Outcome() Outcome {
 
 // FinishedFor lists a page of comparisons for an operator, newest first. next is the cursor of the next page, or zero.
 func (r *Reconciler) FinishedFor(
-	ctx context.Context, q FinishedQuery, act order.Act,
+	ctx context.Context, q FinishedQuery, act order.OperatorContext,
 ) (page []Finished, next int64, err error) {
 	limit := q.Limit
 	q.Limit++

@@ -15,7 +15,7 @@ import (
 func (w *world) finished(outcome reconcile.Outcome) []reconcile.Finished {
 	w.t.Helper()
 	page, next, err := w.reconcile.FinishedFor(w.t.Context(), reconcile.FinishedQuery{Outcome: outcome, Limit: 10},
-		order.Act{Operator: "ada"})
+		order.OperatorContext{Operator: "ada"})
 	if err != nil || next != 0 {
 		w.t.Fatalf("%v, next %d", err, next)
 	}

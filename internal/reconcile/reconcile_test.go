@@ -147,8 +147,8 @@ func (w *world) gives(block uint64, n int, value int64) {
 
 var ids atomic.Int64
 
-func ada(reason string) order.Act {
-	return order.Act{Operator: "ada", Key: fmt.Sprint("key ", ids.Add(1)), Reason: reason}
+func ada(reason string) order.OperatorContext {
+	return order.OperatorContext{Operator: "ada", Key: fmt.Sprint("key ", ids.Add(1)), Reason: reason}
 }
 
 // sells puts n fulfilled purchases of a card into the books, each with its payment, transfer, card, withdrawn fee,

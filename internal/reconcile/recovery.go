@@ -20,7 +20,7 @@ type Product interface {
 	Kind() order.Kind
 	// References are the provider's references of an order, one for each attempt at its delivery.
 	References(o order.Order) []order.Reference
-	// Made reads all goods that the provider has made for us, or is making.
+	// IssuedRecords reads all goods that the provider has made for us, or is making.
 	Made(ctx context.Context) ([]order.Goods, error)
 }
 
@@ -50,9 +50,9 @@ type LostBooks interface {
 	// Adopt recreates the order of some goods with the transfer that paid for them, or continues the existing unpaid
 	// one. It is delivered like any other order, from the provider's record. Audited; false when it has been done
 	// before.
-	Adopt(ctx context.Context, a Adoption, act order.Act) (bool, error)
+	Adopt(ctx context.Context, a Adoption, act order.OperatorContext) (bool, error)
 	// Return makes an order of a transfer only to refund it. Audited; false when it has been done before.
-	Return(ctx context.Context, t Unmatched, act order.Act) (bool, error)
+	Return(ctx context.Context, t Unmatched, act order.OperatorContext) (bool, error)
 }
 
 // Adoption is the recreation of an order for goods.
@@ -66,11 +66,11 @@ type Adoption struct {
 	Reference uuid.UUID
 	Item      []byte
 	Step      string
-	// Made reports whether the goods are those of an order.
+	// IssuedRecords reports whether the goods are those of an order.
 	Made func(order.Order) bool
 }
 
-// Act is the action of a recovery for a transfer or for goods.
+// OperatorContext is the action of a recovery for a transfer or for goods.
 type Act string
 
 // The acts.
@@ -167,7 +167,7 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 
 // Apply does the steps of a plan, each once even when several processes do it. A step that fails does not stop the
 // others.
-func (r Recovery) Apply(ctx context.Context, p Plan, act order.Act) (Plan, error) {
+func (r Recovery) Apply(ctx context.Context, p Plan, act order.OperatorContext) (Plan, error) {
 	var errs error
 	for i := range p.Steps {
 		s := &p.Steps[i]

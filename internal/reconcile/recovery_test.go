@@ -56,12 +56,12 @@ func (s *shelf) Lost(context.Context, []x402.Address, []uuid.UUID) (Lost, error)
 	return Lost{Unmatched: s.lost.Unmatched, Orders: s.lost.Orders, References: s.lost.References}, nil
 }
 
-func (s *shelf) Adopt(_ context.Context, a Adoption, _ order.Act) (bool, error) {
+func (s *shelf) Adopt(_ context.Context, a Adoption, _ order.OperatorContext) (bool, error) {
 	s.adopted = append(s.adopted, a)
 	return true, nil
 }
 
-func (s *shelf) Return(_ context.Context, t Unmatched, _ order.Act) (bool, error) {
+func (s *shelf) Return(_ context.Context, t Unmatched, _ order.OperatorContext) (bool, error) {
 	s.returned = append(s.returned, t)
 	return true, nil
 }
@@ -86,8 +86,8 @@ const blockSeconds = 1000 // between two blocks of the shelf's chain, so that th
 
 func (s *shelf) recovery() Recovery {
 	return Recovery{
-		Products: []Product{card.Made{Book: s, Cards: s}, topup.Made{Book: card.Made{Book: s, Cards: s}},
-			esim.Made{Books: []esim.NamedBook{{Book: s}}, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
+		Products: []Product{card.IssuedRecords{Book: s, Cards: s}, topup.IssuedRecords{Book: card.IssuedRecords{Book: s, Cards: s}},
+			esim.IssuedRecords{Books: []esim.NamedBook{{Book: s}}, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }
@@ -243,7 +243,7 @@ func TestRecoveryDoesWhatItShows(t *testing.T) {
 	if err != nil || !plan.Open() || len(s.adopted)+len(s.returned) != 0 {
 		t.Fatalf("planning: %v, %+v", err, s)
 	}
-	if plan, err = r.Apply(t.Context(), plan, order.Act{Operator: "ada", Reason: "why"}); err != nil {
+	if plan, err = r.Apply(t.Context(), plan, order.OperatorContext{Operator: "ada", Reason: "why"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.adopted) != 1 || s.adopted[0].Reference != (uuid.UUID{1}) || len(s.returned) != 1 ||

@@ -108,17 +108,17 @@ type UnmatchedQuery struct {
 // its audit record in the same transaction.
 type UnmatchedTransfers interface {
 	// ListUnmatched lists unmatched transfers, newest first.
-	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
+	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.OperatorContext) ([]UnmatchedTransfer, error)
 	// Resolve stores a resolution and its postings, once per key. ErrNoUnmatched when no comparison has found the
 	// transfer, ErrResolved when another action resolved it, order.KeyReused when the operator used the key for another
 	// resolution, ErrChanged when it is not at the act's version. A resolution that needs a second operator is Pending.
-	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error)
+	Resolve(ctx context.Context, at Place, as Resolution, act order.OperatorContext) (UnmatchedTransfer, error)
 	// Findings lists findings, newest first.
-	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
+	Findings(ctx context.Context, q FindingQuery, act order.OperatorContext) ([]Finding, error)
 	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
 	// ErrNoFinding when there is none; ErrResolved, ErrChanged and order.KeyReused as in Resolve; approval.PendingError
 	// when the transfer needs a second operator.
-	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
+	ResolveFinding(ctx context.Context, id int64, act order.OperatorContext) (Finding, error)
 }
 
 // FindingQuery selects a page of findings.
@@ -143,7 +143,7 @@ var (
 // UnmatchedFor lists a page of unmatched transfers for an operator, newest first. next is the cursor of the next page,
 // or zero.
 func (r *Reconciler) UnmatchedFor(
-	ctx context.Context, q UnmatchedQuery, act order.Act,
+	ctx context.Context, q UnmatchedQuery, act order.OperatorContext,
 ) (page []UnmatchedTransfer, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -157,7 +157,7 @@ func (r *Reconciler) UnmatchedFor(
 
 // ResolveFor resolves an unmatched transfer for an operator. The next comparison no longer reports it.
 func (r *Reconciler) ResolveFor(
-	ctx context.Context, at Place, as Resolution, act order.Act,
+	ctx context.Context, at Place, as Resolution, act order.OperatorContext,
 ) (UnmatchedTransfer, error) {
 	s, err := r.Unmatched.Resolve(ctx, at, as, act)
 	if err != nil {
@@ -190,7 +190,7 @@ func changed() error {
 
 // FindingsFor lists a page of findings for an operator, newest first. next is the cursor of the next page, or zero.
 func (r *Reconciler) FindingsFor(
-	ctx context.Context, q FindingQuery, act order.Act,
+	ctx context.Context, q FindingQuery, act order.OperatorContext,
 ) (page []Finding, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -203,7 +203,7 @@ func (r *Reconciler) FindingsFor(
 }
 
 // ResolveFindingFor resolves a finding as explained, for an operator. From then on it blocks nothing.
-func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.Act) (Finding, error) {
+func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.OperatorContext) (Finding, error) {
 	f, err := r.Unmatched.ResolveFinding(ctx, id, act)
 	if known, ok := fault.As(err); ok {
 		return Finding{}, known

@@ -181,7 +181,7 @@ func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
 	if found, err := s.Store.Orders.Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("refunds %v, %v", found, err)
 	}
-	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.OperatorContext{Operator: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
 	if last.Evidence["refusal"] != card.RefusedHolder || last.Evidence["not_refunded"] == "" {
 		t.Errorf("evidence %v", last.Evidence)
 	}
-	_, err = s.Admin.Decide(t.Context(), sold.Order.ID, "refund", order.Act{Operator: "ada", Key: "1", Reason: "please"})
+	_, err = s.Admin.Decide(t.Context(), sold.Order.ID, "refund", order.OperatorContext{Operator: "ada", Key: "1", Reason: "please"})
 	checkouttest.WantFault(t, err, fault.RefundUnavailable)
 }
 

@@ -47,7 +47,7 @@ const (
 )
 
 // Queue implements admin.Records.
-func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.Act) ([]admin.ReviewItem, error) {
+func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.OperatorContext) ([]admin.ReviewItem, error) {
 	var page []admin.ReviewItem
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		query, err := selected(ctx, tx, q)
@@ -205,7 +205,7 @@ func (s *Store) reviewItemOf(ctx context.Context, c *ent.Client, rows ...*ent.Or
 }
 
 // History implements admin.Records. It reads everything in one snapshot.
-func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.History, error) {
+func (d Admin) History(ctx context.Context, id order.ID, act order.OperatorContext) (admin.History, error) {
 	var history admin.History
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		history = admin.History{}
@@ -241,7 +241,7 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 const reviewAudit = 100
 
 // Review implements admin.Records.
-func (d Admin) Review(ctx context.Context, id order.ID, act order.Act) (admin.Review, error) {
+func (d Admin) Review(ctx context.Context, id order.ID, act order.OperatorContext) (admin.Review, error) {
 	var r admin.Review
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err := tx.Order.Get(ctx, string(id))
@@ -381,7 +381,7 @@ type decided struct {
 
 // Decide implements admin.Records. It locks the job first, as every worker does, so that the second of two decisions
 // finds the order moved.
-func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
+func (d Admin) Decide(ctx context.Context, m order.Move, act order.OperatorContext) error {
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		return d.decide(ctx, tx, m, act, d.requestDecisionApproval)
 	})
@@ -393,7 +393,7 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 
 // requestDecisionApproval stores an ending that needs a second operator; pending is false when it needs none.
 func (d Admin) requestDecisionApproval(
-	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.Act,
+	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.OperatorContext,
 ) (pending bool, err error) {
 	action, ends := approval.Ending(m.To)
 	if !ends {
@@ -406,8 +406,8 @@ func (d Admin) requestDecisionApproval(
 }
 
 // decide is Decide in a transaction. request, which may be nil, can store the decision for a second operator instead.
-func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.Act,
-	request func(context.Context, *ent.Tx, *ent.Order, order.Move, order.Act) (pending bool, err error),
+func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.OperatorContext,
+	request func(context.Context, *ent.Tx, *ent.Order, order.Move, order.OperatorContext) (pending bool, err error),
 ) error {
 	id := m.Order
 	if err := m.Check(); err != nil {
@@ -450,7 +450,7 @@ func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.A
 }
 
 // at refuses an action whose operator has seen its subject at another version.
-func at(act order.Act, version int64) error {
+func at(act order.OperatorContext, version int64) error {
 	if act.Version != 0 && int64(act.Version) != version {
 		return admin.ErrChanged
 	}
@@ -505,7 +505,7 @@ func checkNoOpenRefund(ctx context.Context, tx *ent.Tx, id order.ID) error {
 // repeats reports whether an operator's action with this key has been done. It fails with order.KeyReused when that had
 // another reason or, where after is not nil, another result.
 func (s *Store) repeats(
-	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any,
+	ctx context.Context, tx *ent.Tx, act order.OperatorContext, action, subject string, after any,
 ) (bool, error) {
 	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
 		audit.Subject(subject), audit.IdempotencyKey(act.Key)).Only(ctx)
@@ -550,7 +550,7 @@ func sameJSON(stored json.RawMessage, v any) (bool, error) {
 
 // record writes an operator's action to the audit trail.
 func (s *Store) record(
-	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any,
+	ctx context.Context, tx *ent.Tx, act order.OperatorContext, action, subject string, before, after any,
 ) error {
 	was, err1 := stateOf(before)
 	is, err2 := stateOf(after)

@@ -57,7 +57,7 @@ type asked struct {
 // It runs in the transaction of the decision, which has locked what it is about. A decision about the same subject that
 // waits already is an approval_pending.
 func (s *Store) requestApproval(
-	ctx context.Context, tx *ent.Tx, of approval.Asked, act order.Act,
+	ctx context.Context, tx *ent.Tx, of approval.Asked, act order.OperatorContext,
 ) (*approval.Approval, error) {
 	if !s.rule.Needs(of.Amount) {
 		return nil, nil
@@ -126,7 +126,7 @@ func waitingFor(
 
 // Approvals implements admin.ApprovalRecords.
 func (a Approvals) Approvals(
-	ctx context.Context, q admin.ApprovalQuery, act order.Act,
+	ctx context.Context, q admin.ApprovalQuery, act order.OperatorContext,
 ) (found []approval.Approval, err error) {
 	err = a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now := a.s.stamp()
@@ -158,7 +158,7 @@ func (a Approvals) Approvals(
 }
 
 // Approval implements admin.ApprovalRecords.
-func (a Approvals) Approval(ctx context.Context, id uuid.UUID, act order.Act) (found approval.Approval, err error) {
+func (a Approvals) Approval(ctx context.Context, id uuid.UUID, act order.OperatorContext) (found approval.Approval, err error) {
 	err = a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if found, err = a.find(ctx, tx, id); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (a Approvals) find(ctx context.Context, tx *ent.Tx, id uuid.UUID) (approval
 
 // Approve implements admin.ApprovalRecords. The decision takes effect in the same transaction.
 func (a Approvals) Approve(
-	ctx context.Context, id uuid.UUID, postings []ledger.Posting, act order.Act,
+	ctx context.Context, id uuid.UUID, postings []ledger.Posting, act order.OperatorContext,
 ) (approval.Approval, error) {
 	return a.decide(ctx, id, approval.Approved, act, func(ctx context.Context, tx *ent.Tx, of approval.Approval) error {
 		if err := of.Check(act, a.s.stamp()); err != nil {
@@ -192,7 +192,7 @@ func (a Approvals) Approve(
 }
 
 // Reject implements admin.ApprovalRecords.
-func (a Approvals) Reject(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
+func (a Approvals) Reject(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error) {
 	return a.decide(ctx, id, approval.Rejected, act, func(_ context.Context, _ *ent.Tx, of approval.Approval) error {
 		return of.CheckOpen(a.s.stamp())
 	})
@@ -200,7 +200,7 @@ func (a Approvals) Reject(ctx context.Context, id uuid.UUID, act order.Act) (app
 
 // decide ends the waiting of a decision, once per key.
 func (a Approvals) decide(
-	ctx context.Context, id uuid.UUID, as approval.Status, act order.Act,
+	ctx context.Context, id uuid.UUID, as approval.Status, act order.OperatorContext,
 	check func(context.Context, *ent.Tx, approval.Approval) error,
 ) (found approval.Approval, err error) {
 	action := actReject
@@ -310,7 +310,7 @@ func approvalOf(row *ent.OperatorApproval) approval.Approval {
 			Action: approval.Action(row.Action), Subject: row.Subject, Amount: money.Cents(row.AmountUsdCents),
 			Resolution: row.Resolution, Version: row.Version,
 		},
-		By: order.Act{
+		By: order.OperatorContext{
 			Operator: row.RequestedBy, Key: row.IdempotencyKey, Reason: row.Reason, Minters: row.Minters,
 		},
 		RequestedAt: row.RequestedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC(), Status: approval.Status(row.Status),

@@ -48,12 +48,12 @@ func newOffice(t *testing.T, above money.Cents) office {
 	return o
 }
 
-func actOf(operator, key string) order.Act {
-	return order.Act{Operator: operator, Key: key, Reason: "because"}
+func actOf(operator, key string) order.OperatorContext {
+	return order.OperatorContext{Operator: operator, Key: key, Reason: "because"}
 }
 
 // refund asks for the refund of an order, and returns the order and what waits.
-func (o office) refund(p checkout.ClaimRequest, act order.Act) (admin.ReviewItem, error) {
+func (o office) refund(p checkout.ClaimRequest, act order.OperatorContext) (admin.ReviewItem, error) {
 	o.Helper()
 	if err := o.Admin().Decide(o.Context(), decided(p, order.RefundPending, act), act); err != nil {
 		return admin.ReviewItem{}, err
@@ -86,7 +86,7 @@ func (o office) status(p checkout.ClaimRequest) order.Status {
 	return item.Order.Status
 }
 
-func (o office) refuses(what string, a approval.Approval, act order.Act, want fault.Code) {
+func (o office) refuses(what string, a approval.Approval, act order.OperatorContext, want fault.Code) {
 	o.Helper()
 	if _, err := o.approvals.Approve(o.Context(), a.ID, nil, act); fault.Of(err) != want {
 		o.Errorf("%s: %v, want %s", what, err, want)
@@ -127,7 +127,7 @@ func TestRefundAboveTheAmountWaitsForASecondOperator(t *testing.T) {
 	if _, err := o.approvals.Reject(t.Context(), a.ID, actOf("bob", "3")); fault.Of(err) != fault.ApprovalClosed {
 		t.Errorf("reject what was approved: %v", err)
 	}
-	history, err := o.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "eve"})
+	history, err := o.Admin().History(t.Context(), p.Order.ID, order.OperatorContext{Operator: "eve"})
 	if err != nil {
 		t.Fatal(err)
 	}

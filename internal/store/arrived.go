@@ -83,8 +83,8 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	var row unmatchedRow
 	var err error
 	switch {
-	case o.s.spread != nil && len(q.Except) == 0:
-		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.spread.read(unmatchedSQL), q.Network, asset, payTo, payer,
+	case o.s.shards != nil && len(q.Except) == 0:
+		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.shards.read(unmatchedSQL), q.Network, asset, payTo, payer,
 			int64(q.Value)))
 	case len(q.Except) == 0:
 		row, err = lookUp[unmatchedRow](ctx, o.s, unmatched, q.Network, asset, payTo, payer,
@@ -94,7 +94,7 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 		for i, n := range q.Except {
 			except[i] = n.String()
 		}
-		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.spread.read(unmatchedExceptSQL), q.Network, asset, payTo, payer,
+		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.shards.read(unmatchedExceptSQL), q.Network, asset, payTo, payer,
 			int64(q.Value), except))
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -151,7 +151,7 @@ func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) 
 var errResolved = errors.New("an operator has resolved the transfer")
 
 // lockAuthorization serializes the claim and the operator's resolution of a transfer, so that the second sees the
-// first.
+// exclusive.
 func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
 	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }

@@ -162,7 +162,7 @@ func TestArrivedTransferIsClaimedOrResolved(t *testing.T) {
 		group.Go(func() { claimed, claimErr = s.Orders().Claim(t.Context(), claiming(fmt.Sprint("race", i), a)) })
 		group.Go(func() {
 			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand,
-				order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
+				order.OperatorContext{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
 		})
 		group.Wait()
 		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoUnmatched)) {
@@ -196,7 +196,7 @@ func TestClaimedTransferIsNoLongerUnmatched(t *testing.T) {
 			m.Postings = paid.Postings()
 			var err error
 			if byOperator {
-				err = s.Admin().Prove(t.Context(), paid, m, watchJob(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
+				err = s.Admin().Prove(t.Context(), paid, m, watchJob(p), order.OperatorContext{Operator: "ada", Key: "k", Reason: "seen"})
 			} else {
 				_, err = s.Orders().Settle(t.Context(), claimed.Job.Fence(), paid, m, watchJob(p))
 			}
@@ -266,7 +266,7 @@ func wantClaimed(t *testing.T, books store.Treasury, id order.ID) {
 		t.Error("nothing is posted as matched")
 	}
 	if open, err := books.ListUnmatched(t.Context(), reconcile.UnmatchedQuery{Limit: 9},
-		order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
+		order.OperatorContext{Operator: "ada"}); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 }

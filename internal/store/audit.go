@@ -19,7 +19,7 @@ const (
 )
 
 // Presented implements admin.Records.
-func (d Admin) Presented(ctx context.Context, act order.Act) error {
+func (d Admin) Presented(ctx context.Context, act order.OperatorContext) error {
 	return d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		return d.s.record(ctx, tx, act, actPresented, "", nil, nil)
 	})
@@ -27,7 +27,7 @@ func (d Admin) Presented(ctx context.Context, act order.Act) error {
 
 // Audit implements admin.Records.
 func (d Admin) Audit(
-	ctx context.Context, q admin.AuditQuery, act order.Act,
+	ctx context.Context, q admin.AuditQuery, act order.OperatorContext,
 ) (found []admin.AuditRecord, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if found, err = auditOf(ctx, tx, q); err != nil {
@@ -73,5 +73,5 @@ func auditOf(ctx context.Context, tx *ent.Tx, q admin.AuditQuery) ([]admin.Audit
 
 // audit writes an action without a reason or key to the audit trail; after is its result, nil for a read.
 func (s *Store) audit(ctx context.Context, tx *ent.Tx, actor, action, subject string, after any) error {
-	return s.record(ctx, tx, order.Act{Operator: actor}, action, subject, nil, after)
+	return s.record(ctx, tx, order.OperatorContext{Operator: actor}, action, subject, nil, after)
 }

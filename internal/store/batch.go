@@ -54,15 +54,15 @@ type member[In, Out any] struct {
 type verdict int
 
 const (
-	// apart has a transaction of its own, at the same time as others.
-	apart verdict = iota
-	// first has a transaction of its own, and no batch runs until it has ended.
-	first
-	// answered has its answer.
-	answered
+	// concurrent has a transaction of its own, at the same time as others.
+	concurrent verdict = iota
+	// exclusive has a transaction of its own, and no batch runs until it has ended.
+	exclusive
+	// done has its answer.
+	done
 )
 
-func (m *member[In, Out]) answer(out Out, err error) { m.next, m.out, m.err = answered, out, err }
+func (m *member[In, Out]) answer(out Out, err error) { m.next, m.out, m.err = done, out, err }
 
 // do runs in as part of a batch, or alone in a transaction of its own. The end of ctx does not interrupt a batch: a
 // caller that has gone before it began begins nothing. After the store's own timeout the caller gets ErrUnknownCommit,
@@ -74,11 +74,11 @@ func (b *batcher[In, Out]) do(ctx context.Context, in In, alone func() (Out, err
 		return none, err
 	}
 	switch m.next {
-	case answered:
+	case done:
 		return m.out, m.err
-	case first:
+	case exclusive:
 		defer b.handOver()()
-	case apart:
+	case concurrent:
 	}
 	return alone()
 }
@@ -92,7 +92,7 @@ func (b *batcher[In, Out]) join(ctx context.Context, in In) *member[In, Out] {
 		b.waiting = append(b.waiting, m)
 		return m
 	}
-	b.busy, m.next = true, first
+	b.busy, m.next = true, exclusive
 	close(m.done)
 	return m
 }
@@ -156,7 +156,7 @@ func (b *batcher[In, Out]) next() {
 	case 0:
 		b.busy = false
 	case 1:
-		batch[0].next = first
+		batch[0].next = exclusive
 		close(batch[0].done)
 	default:
 		b.running.Go(func() { b.flush(batch) })
@@ -206,9 +206,9 @@ func (b *batcher[In, Out]) flush(batch []*member[In, Out]) {
 // stop waits for the batch that runs.
 func (b *batcher[In, Out]) stop() { b.running.Wait() }
 
-// divides reports whether an error that rolled a batch back may be that of one member: each one is told its own then.
+// isMemberError reports whether an error that rolled a batch back may be that of one member: each one is told its own then.
 // Other errors are the same for all.
-func divides(err error) bool {
+func isMemberError(err error) bool {
 	if errors.Is(err, ErrUnknownCommit) {
 		return false
 	}

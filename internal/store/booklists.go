@@ -113,7 +113,7 @@ func (t Treasury) sum(
 ) (sums map[string]money.USDC, last int64, err error) {
 	sums, last = map[string]money.USDC{}, after
 	// Without a bound of its own: its statements have theirs.
-	err = pgx.BeginTxFunc(ctx, t.s.pool, frozen, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, t.s.pool, snapshotTx, func(tx pgx.Tx) error {
 		if upto == 0 {
 			if err := tx.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM ledger_entries").Scan(&upto); err != nil {
 				return err

@@ -86,7 +86,7 @@ const customPlansSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
 func (t Treasury) snapshot(ctx context.Context, do func(booksReader) error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tx, err := t.s.pool.BeginTx(ctx, frozen)
+	tx, err := t.s.pool.BeginTx(ctx, snapshotTx)
 	if err != nil {
 		return mapError(fmt.Errorf("begin to read: %w", err))
 	}
@@ -94,7 +94,7 @@ func (t Treasury) snapshot(ctx context.Context, do func(booksReader) error) erro
 	if _, err := tx.Exec(ctx, customPlansSQL); err != nil {
 		return mapError(fmt.Errorf("disable cached plans: %w", err))
 	}
-	return do(booksReader{ctx, tx, t.s.spread})
+	return do(booksReader{ctx, tx, t.s.shards})
 }
 
 // OfOrders implements reconcile.Books.
@@ -176,7 +176,7 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 type booksReader struct {
 	ctx    context.Context
 	tx     pgx.Tx
-	spread *spread
+	shards *ownerShards
 }
 
 func (b booksReader) all(reads ...func() error) error {
@@ -190,7 +190,7 @@ func (b booksReader) all(reads ...func() error) error {
 
 func readAll[T any](b booksReader, into *[]T, scan pgx.RowToFunc[T], sql string, args ...any) func() error {
 	return func() error {
-		rows, err := b.tx.Query(b.ctx, b.spread.read(sql), args...)
+		rows, err := b.tx.Query(b.ctx, b.shards.read(sql), args...)
 		if err == nil {
 			*into, err = pgx.CollectRows(rows, scan)
 		}

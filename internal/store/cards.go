@@ -157,7 +157,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 			Provider: n.Provider, Programme: n.Programme, Holder: string(n.Holder), Reference: uuid.UUID(n.Ref),
 			LoadUsdCents: int64(n.Load), CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 		})
-		if spreadOf(tx) != nil {
+		if shardsOf(tx) != nil {
 			later(tx, insertCardSQL, args...)
 			sql, args = findReservedCardSQL, []any{n.Order, n.Owner.Lower(), uuid.UUID(n.Ref)}
 		}
@@ -187,7 +187,7 @@ const activateCardSQL = `
 // Activate implements card.Store.
 func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings []ledger.Posting, fee job.New) error {
 	err := c.s.fenced(ctx, f, func(ctx context.Context, tx *ent.Tx) error {
-		touchOne(tx, errNotPending, activateCardSQL, a.ID, a.Owner.Lower(), a.Account, a.Last4, c.s.stamp())
+		mustAffectOne(tx, errNotPending, activateCardSQL, a.ID, a.Owner.Lower(), a.Account, a.Last4, c.s.stamp())
 		postFor(tx, c.s.stamp(), a.Owner, postings...)
 		if err := queueJob(ctx, tx, fee, a.Owner, nil); err != nil {
 			return err
@@ -229,14 +229,14 @@ const ownClosingSQL = `SELECT EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND uni
 const lockCardSQL = "SELECT FROM cards WHERE id = $1 AND owner = $2 FOR UPDATE"
 
 // TakeTurn implements card.Store.
-func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target money.Cents, err error) {
+func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.MovementLock) (target money.Cents, err error) {
 	var feeJob *uuid.UUID
 	if t.FeeJob != uuid.Nil {
 		feeJob = &t.FeeJob
 	}
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfCardSQL, t.Card)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfCardSQL, t.Card)
 		if err != nil {
 			return err
 		}
@@ -387,7 +387,7 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 		from, to = append(from, string(m[0])), append(to, string(m[1]))
 	}
 	args := []any{refs, statuses, from, to, c.s.stamp(), providers, asOf}
-	if c.s.spread == nil {
+	if c.s.shards == nil {
 		return c.observe(ctx, observeSQL, args...)
 	}
 	groups, err := c.s.dueOwners(ctx, seenCardsSQL, refs)
@@ -460,7 +460,7 @@ func scanObserved(row pgx.CollectableRow) (c card.Card, err error) {
 func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfCardSQL, id)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfCardSQL, id)
 		if err != nil {
 			return err
 		}

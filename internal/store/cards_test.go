@@ -190,7 +190,7 @@ func (f *feeStory) retry(key string) {
 	f.Helper()
 	next := f.args()
 	next.Version++
-	if err := f.s.FeeJobs().Retry(f.Context(), f.row, next, card.Act{Operator: "ann", Reason: "r", Key: key}); err != nil {
+	if err := f.s.FeeJobs().Retry(f.Context(), f.row, next, card.OperatorContext{Operator: "ann", Reason: "r", Key: key}); err != nil {
 		f.Fatal(err)
 	}
 	f.args()
@@ -199,7 +199,7 @@ func (f *feeStory) retry(key string) {
 func (f *feeStory) writeOff(key string, want error) {
 	f.Helper()
 	f.args()
-	act := card.Act{Operator: "ann", Reason: "w", Key: key}
+	act := card.OperatorContext{Operator: "ann", Reason: "w", Key: key}
 	if err := f.s.FeeJobs().WriteOff(f.Context(), f.row, card.WriteOffFee, act); !errors.Is(err, want) {
 		f.Errorf("write off: %v, want %v", err, want)
 	}
@@ -210,7 +210,7 @@ func TestOperatorsReconciliationPostsTheOwedFee(t *testing.T) {
 	s := storetest.New(t)
 	_, row := issued(t, s, payer, card.Active)
 	refused := concluded(t, row, job.Failed, card.RefusedFunds)
-	done, err := s.FeeJobs().Conclude(t.Context(), row, refused, card.Act{Operator: "ann"})
+	done, err := s.FeeJobs().Conclude(t.Context(), row, refused, card.OperatorContext{Operator: "ann"})
 	if err != nil || !done {
 		t.Fatalf("%t, %v", done, err)
 	}

@@ -135,7 +135,7 @@ func (m Watermarks) Revoke() {
 // database that was not compared with the chain. Without Watermarks there is no check.
 func (s *Store) caughtUp(tx *ent.Tx) {
 	if m := s.mark.Load(); m != nil {
-		touchOne(tx, checkout.ErrHistoryLost, fmt.Sprintf(hasMarkSQL, m.server), m.id, m.beat)
+		mustAffectOne(tx, checkout.ErrHistoryLost, fmt.Sprintf(hasMarkSQL, m.server), m.id, m.beat)
 	}
 }
 
@@ -169,7 +169,7 @@ func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]re
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := m.s.pool.Query(ctx, m.s.spread.read(unclaimedSQL), m.asset, m.payTo, names, x402.NetworkID)
+	rows, err := m.s.pool.Query(ctx, m.s.shards.read(unclaimedSQL), m.asset, m.payTo, names, x402.NetworkID)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -203,7 +203,7 @@ func (m Watermarks) ResolveRefunded(ctx context.Context, back []reconcile.Refund
 				continue
 			}
 			post(tx, now, b.Postings()...)
-			act := order.Act{Operator: catchUpActor, Reason: reason}
+			act := order.OperatorContext{Operator: catchUpActor, Reason: reason}
 			if err := m.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{reconcile.RefundedByHand}); err != nil {
 				return err
 			}

@@ -26,21 +26,21 @@ var _ auth.Challenges = Challenges{}
 func (s *Store) Challenges() Challenges { return Challenges{s} }
 
 // Create implements auth.Challenges.
-func (c Challenges) Create(ctx context.Context, n auth.Challenge, turns ...limit.Turn) error {
+func (c Challenges) Create(ctx context.Context, n auth.Challenge, hits ...limit.Hit) error {
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		takeTurns(tx, turns)
+		countHits(tx, hits)
 		insert(tx, ent.ChallengeTable, challengeRow(n))
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("store challenge: %w", c.s.refusedTurn(ctx, err))
+		return fmt.Errorf("store challenge: %w", c.s.refusedHit(ctx, err))
 	}
 	return nil
 }
 
 // Spend implements auth.Challenges.
-func (c Challenges) Spend(ctx context.Context, n auth.Challenge, turns ...limit.Turn) (bool, error) {
-	err := c.Create(ctx, n, turns...)
+func (c Challenges) Spend(ctx context.Context, n auth.Challenge, hits ...limit.Hit) (bool, error) {
+	err := c.Create(ctx, n, hits...)
 	if errors.Is(err, ErrDuplicate) {
 		return false, nil
 	}
@@ -121,9 +121,9 @@ func (c Challenges) Open(
 var errUnspent = errors.New("the challenge cannot be consumed")
 
 // Consume implements auth.Challenges.
-func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
+func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, hits ...limit.Hit) (bool, error) {
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		takeTurns(tx, turns)
+		countHits(tx, hits)
 		if spent, err := consume(ctx, tx, id, now); err != nil || spent {
 			return err
 		}
@@ -133,20 +133,20 @@ func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, tu
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("consume challenge: %w", c.s.refusedTurn(ctx, err))
+		return false, fmt.Errorf("consume challenge: %w", c.s.refusedHit(ctx, err))
 	}
 	return true, nil
 }
 
 // Void implements auth.Challenges.
-func (c Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) error {
+func (c Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, hits ...limit.Hit) error {
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		takeTurns(tx, turns)
+		countHits(tx, hits)
 		_, err := consume(ctx, tx, id, now)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("void challenge: %w", c.s.refusedTurn(ctx, err))
+		return fmt.Errorf("void challenge: %w", c.s.refusedHit(ctx, err))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (s *Store) fenced(ctx context.Context, f job.Fence, queue func(context.Cont
 
 // change stores a change together with others, or by alone.
 func (s *Store) change(ctx context.Context, c change, alone func() error) error {
-	if s.spread != nil {
+	if s.shards != nil {
 		return alone()
 	}
 	_, err := s.changes.do(ctx, c, func() (struct{}, error) { return struct{}{}, alone() })
@@ -65,7 +65,7 @@ func (s *Store) changeTogether(ctx context.Context, batch []*changeMember) {
 		}
 		return nil
 	}))
-	if divides(err) {
+	if isMemberError(err) {
 		return
 	}
 	for _, m := range queued {
@@ -73,8 +73,8 @@ func (s *Store) changeTogether(ctx context.Context, batch []*changeMember) {
 	}
 }
 
-// hold queues the statement of a change that is its own fence: it changes the row of the claim, and returns a value of
+// updateFenced queues the statement of a change that is its own fence: it changes the row of the claim, and returns a value of
 // it. Without that row the transaction fails with job.ErrLeaseLost.
-func hold(tx *ent.Tx, act, sql string, args ...any) {
-	touchOne(tx, fmt.Errorf("%s: %w", act, job.ErrLeaseLost), sql+" RETURNING 1", args...)
+func updateFenced(tx *ent.Tx, act, sql string, args ...any) {
+	mustAffectOne(tx, fmt.Errorf("%s: %w", act, job.ErrLeaseLost), sql+" RETURNING 1", args...)
 }

@@ -57,7 +57,7 @@ func TestClaimStaysInOneShard(t *testing.T) {
 		p.Order.Owner = x402.Address{18: 1, 19: byte(n)}
 		p.Payment.Authorization.From = p.Order.Owner
 		p.MaxUndecided, p.MaxInFlight, p.InFlightSince = 3, 3, time.Now().Add(-time.Hour)
-		p.Turns = []limit.Turn{{Class: "paid", Name: p.Order.Owner.Lower(), Rate: limit.Rate{Count: 10, Per: time.Hour}}}
+		p.Hits = []limit.Hit{{Class: "paid", Name: p.Order.Owner.Lower(), Rate: limit.Rate{Count: 10, Per: time.Hour}}}
 		p.Reservations = []order.Reservation{
 			{Resource: "card/" + p.Order.Owner.Lower(), Units: 1, Limit: 1},
 			{Resource: "float/card", Units: 2500, Most: 25_000, Limit: 100_000_000, Unsettled: 50_000_000, AsOf: time.Now()},

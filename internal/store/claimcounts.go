@@ -13,14 +13,14 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// crowds are the resources of which a batch has found too little to reserve in some shards only. The next one
+// contended are the resources of which a batch has found too little to reserve in some shards only. The next one
 // takes all shards at once.
-type crowds struct{ resources sync.Map }
+type contended struct{ resources sync.Map }
 
-func (c *crowds) has(resource string) bool { _, ok := c.resources.Load(resource); return ok }
+func (c *contended) has(resource string) bool { _, ok := c.resources.Load(resource); return ok }
 
-func (c *crowds) set(resource string, crowded bool) {
-	if crowded {
+func (c *contended) set(resource string, contended bool) {
+	if contended {
 		c.resources.Store(resource, true)
 	} else {
 		c.resources.Delete(resource)
@@ -29,7 +29,7 @@ func (c *crowds) set(resource string, crowded bool) {
 
 // claimCounts is what limits the claims of a batch, as read under the locks of the batch.
 type claimCounts struct {
-	crowds *crowds
+	contended *contended
 	// paused are the switches that are on, of products and of providers.
 	paused map[order.Kind]bool
 	// adopted are goods that a recovery has made an order for.
@@ -96,11 +96,11 @@ const (
 
 // countClaims queues the locks of a batch of claims, and the statements that read its counts.
 func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
-	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, adopted: map[uuid.UUID]bool{},
+	c := &claimCounts{contended: &s.contended, paused: map[order.Kind]bool{}, adopted: map[uuid.UUID]bool{},
 		undecided: map[string]undecided{}, spent: map[string]bool{}, stocks: map[string]*stock{},
 		unsettled: map[share]int64{}}
 	var sales []order.Kind
-	var locks, payers, bounded, turns []string
+	var locks, payers, bounded, hits []string
 	var since []time.Time
 	var goods []uuid.UUID
 	var each, most []time.Duration
@@ -112,8 +112,8 @@ func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
 		if p.Goods != uuid.Nil {
 			goods = append(goods, p.Goods)
 		}
-		for _, t := range p.Turns {
-			turns, each, most = append(turns, turnID(t)), append(each, t.Each()), append(most, spanOf(t))
+		for _, t := range p.Hits {
+			hits, each, most = append(hits, hitID(t)), append(each, t.Each()), append(most, spanOf(t))
 		}
 		for _, h := range p.Reservations {
 			c.expect(h)
@@ -148,13 +148,13 @@ func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
 			return err
 		}, sharesSQL, bounded)
 	}
-	if len(turns) > 0 {
+	if len(hits) > 0 {
 		readRows(tx, func(row pgx.CollectableRow) error {
 			var id string
 			err := row.Scan(&id)
 			c.spent[id] = true
 			return err
-		}, overRateSQL, turns, each, most)
+		}, overRateSQL, hits, each, most)
 	}
 	c.read(tx)
 	return c
@@ -201,7 +201,7 @@ func (c *claimCounts) locks() (names []string) {
 			continue
 		}
 		s.enough = int(min((s.units+s.most-1)/s.most, shards))
-		if s.held = s.enough; c.crowds.has(resource) {
+		if s.held = s.enough; c.contended.has(resource) {
 			s.held = shards
 		}
 		for _, n := range rand.Perm(shards)[:s.held] {
@@ -249,8 +249,8 @@ func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 			return false
 		}
 	}
-	for _, t := range p.Turns {
-		if c.spent[turnID(t)] {
+	for _, t := range p.Hits {
+		if c.spent[hitID(t)] {
 			return false
 		}
 	}
@@ -276,8 +276,8 @@ func (s *stock) fits(h order.Reservation, held int) bool {
 
 // add counts a claim that the batch stores.
 func (c *claimCounts) add(p checkout.ClaimRequest) {
-	for _, t := range p.Turns {
-		c.spent[turnID(t)] = true
+	for _, t := range p.Hits {
+		c.spent[hitID(t)] = true
 	}
 	for _, h := range p.Reservations {
 		s := c.stocks[h.Resource]
@@ -288,16 +288,16 @@ func (c *claimCounts) add(p checkout.ClaimRequest) {
 // learn records of which resources the next batch takes all shards: of those of which one of these claims would not
 // have fitted otherwise.
 func (c *claimCounts) learn(batch []*claimMember) {
-	crowded := map[string]bool{}
+	contended := map[string]bool{}
 	for _, m := range batch {
 		for _, h := range m.in.Reservations {
 			s := c.stocks[h.Resource]
-			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.fits(h, s.enough)
+			contended[h.Resource] = contended[h.Resource] || s.shared(h) && !s.fits(h, s.enough)
 		}
 	}
 	for resource, s := range c.stocks {
 		if s.most > 0 {
-			c.crowds.set(resource, crowded[resource])
+			c.contended.set(resource, contended[resource])
 		}
 	}
 }

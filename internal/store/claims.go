@@ -45,7 +45,7 @@ func (o Orders) claimTogether(ctx context.Context, batch []*claimMember) {
 		o.s.caughtUp(tx)
 		return beforeClaim()
 	}))
-	if divides(err) {
+	if isMemberError(err) {
 		return
 	}
 	if err != nil && !errors.Is(err, ErrUnknownCommit) {
@@ -75,21 +75,21 @@ type claimRows struct {
 	moves    []*ent.Timeline
 	queue    newJobs
 
-	turns    []*turnRow
+	hits     []*hitRow
 	reserved []*ent.Reservation
 }
 
-// turnRow is a turn that a claim takes.
-type turnRow struct {
+// hitRow is a request that a claim counts.
+type hitRow struct {
 	order order.ID
-	limit.Turn
+	limit.Hit
 }
 
-var turnTable = table.New("",
-	table.Col("order_id", "varchar", func(t *turnRow) string { return string(t.order) }),
-	table.Col("id", "varchar", func(t *turnRow) string { return turnID(t.Turn) }),
-	table.Col("each", "interval", func(t *turnRow) time.Duration { return t.Each() }),
-	table.Col("most", "interval", func(t *turnRow) time.Duration { return spanOf(t.Turn) }),
+var hitTable = table.New("",
+	table.Col("order_id", "varchar", func(t *hitRow) string { return string(t.order) }),
+	table.Col("id", "varchar", func(t *hitRow) string { return hitID(t.Hit) }),
+	table.Col("each", "interval", func(t *hitRow) time.Duration { return t.Each() }),
+	table.Col("most", "interval", func(t *hitRow) time.Duration { return spanOf(t.Hit) }),
 )
 
 // add adds a claim. It is false for one that is invalid, which is left out.
@@ -102,8 +102,8 @@ func (r *claimRows) add(m *claimMember) bool {
 	r.orders, r.existing = append(r.orders, orderRow(o)), append(r.existing, p.Existing)
 	r.payments = append(r.payments, paymentRow(p.Payment))
 	r.moves = append(r.moves, moveRow(m.ctx, claimMove(o), o.Version, r.now))
-	for _, t := range p.Turns {
-		r.turns = append(r.turns, &turnRow{o.ID, t})
+	for _, t := range p.Hits {
+		r.hits = append(r.hits, &hitRow{o.ID, t})
 	}
 	for _, h := range p.Reservations {
 		r.reserved = append(r.reserved, &ent.Reservation{
@@ -130,7 +130,7 @@ var (
 var claimsSQL = table.Statement(`
 	WITH m AS (
 		SELECT * FROM {m}
-	), turns AS (
+	), hits AS (
 		SELECT * FROM {t}
 	), added AS (
 		INSERT INTO orders ({orders}, status) SELECT {m.orders}, {c.to} FROM m WHERE NOT existing
@@ -155,11 +155,11 @@ var claimsSQL = table.Statement(`
 		FROM m JOIN taken ON taken.id = m.orders_id
 	), counted AS (
 		INSERT INTO rate_limits (id, resets_at) SELECT t.id, now() + t.each
-		FROM turns t JOIN taken ON taken.id = t.order_id ORDER BY t.id
+		FROM hits t JOIN taken ON taken.id = t.order_id ORDER BY t.id
 		ON CONFLICT (id) DO UPDATE
-		SET resets_at = greatest(rate_limits.resets_at, now()) + (SELECT t.each FROM turns t WHERE t.id = excluded.id)
-		WHERE greatest(rate_limits.resets_at, now()) + (SELECT t.each FROM turns t WHERE t.id = excluded.id)
-			<= now() + (SELECT t.most FROM turns t WHERE t.id = excluded.id)
+		SET resets_at = greatest(rate_limits.resets_at, now()) + (SELECT t.each FROM hits t WHERE t.id = excluded.id)
+		WHERE greatest(rate_limits.resets_at, now()) + (SELECT t.each FROM hits t WHERE t.id = excluded.id)
+			<= now() + (SELECT t.most FROM hits t WHERE t.id = excluded.id)
 		RETURNING 1
 	), reserved AS (
 		INSERT INTO reservations ({reservations}, created_at) SELECT {r.reservations}, {c.now}
@@ -171,13 +171,13 @@ var claimsSQL = table.Statement(`
 		RETURNING `+ent.JobColumns+`
 	), checked AS (
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM paid) = (SELECT count(*) FROM taken)
-			AND (SELECT count(*) FROM counted) = (SELECT count(*) FROM turns t JOIN taken ON taken.id = t.order_id)
+			AND (SELECT count(*) FROM counted) = (SELECT count(*) FROM hits t JOIN taken ON taken.id = t.order_id)
 			THEN 1 ELSE 0 END) AS ok
 	)
 	SELECT queued.* FROM checked, queued WHERE checked.ok = 1`,
 	table.Rows("m", claimedTable, table.Columns{{Name: "existing", Type: "bool"}}, unprovenTable, claimLineTable,
 		jobTable, jobTimes),
-	table.Rows("t", turnTable),
+	table.Rows("t", hitTable),
 	table.Rows("r", heldTable),
 	table.One("c", table.Columns{
 		{Name: "now", Type: "timestamptz"}, {Name: "from", Type: "varchar"}, {Name: "to", Type: "varchar"},
@@ -193,7 +193,7 @@ func (r *claimRows) insert(tx *ent.Tx) {
 	args := slices.Concat(
 		claimedTable.Arrays(r.orders), []any{r.existing}, unprovenTable.Arrays(r.payments),
 		claimLineTable.Arrays(r.moves), r.queue.arrays(),
-		turnTable.Arrays(r.turns), heldTable.Arrays(r.reserved),
+		hitTable.Arrays(r.hits), heldTable.Arrays(r.reserved),
 		[]any{r.now, string(move.From), string(move.To), move.Actor, move.Reason})
 	readRows(tx, func(row pgx.CollectableRow) error {
 		queued, err := scanJob(row)

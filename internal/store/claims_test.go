@@ -104,8 +104,8 @@ func TestBatchStoresWhatSingleClaimsAndSettlementsStore(t *testing.T) {
 	var all []checkout.ClaimRequest
 	for i := range 6 {
 		all = append(all, claimRequest(fmt.Sprint("k", i), owned(i), func(p *checkout.ClaimRequest) {
-			p.MaxUndecided, p.Turns = 2, limit.New(limit.Rates{limit.Paid: {Count: 5, Per: time.Hour}},
-				time.Now).Turn(limit.Paid, p.Order.Owner.Lower())
+			p.MaxUndecided, p.Hits = 2, limit.New(limit.Rates{limit.Paid: {Count: 5, Per: time.Hour}},
+				time.Now).Hit(limit.Paid, p.Order.Owner.Lower())
 			p.Reservations = []order.Reservation{
 				{Resource: "card/" + p.Order.Owner.Lower(), Units: 1, Limit: 1},
 				{Resource: "float/card", Units: 10, Most: 30, Limit: 10_000, Unsettled: 8000, AsOf: time.Now()},
@@ -115,7 +115,7 @@ func TestBatchStoresWhatSingleClaimsAndSettlementsStore(t *testing.T) {
 			case 1:
 				p.Order.Reference, p.Order.RefundReason, p.Order.Delivery = &reference, "sold out", 2
 			case 2:
-				p.Reservations, p.MaxUndecided, p.Turns = nil, 0, nil
+				p.Reservations, p.MaxUndecided, p.Hits = nil, 0, nil
 			case 3, 4:
 				p.Order.ExpiresAt = &until
 			}
@@ -222,13 +222,13 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 	s := storetest.New(t)
 	pause(t, s, topup.Kind, true, "1")
 	pause(t, s, availability.OfProvider("lithic"), true, "1")
-	hour := func(class limit.Class, p *checkout.ClaimRequest) []limit.Turn {
-		return limit.New(limit.Rates{class: {Count: 1, Per: time.Hour}}, time.Now).Turn(class, p.Order.Owner.Lower())
+	hour := func(class limit.Class, p *checkout.ClaimRequest) []limit.Hit {
+		return limit.New(limit.Rates{class: {Count: 1, Per: time.Hour}}, time.Now).Hit(class, p.Order.Owner.Lower())
 	}
 	repeated := claimRequest("repeated", owned(1))
 	used := claimRequest("used", owned(2))
 	busy := claimRequest("busy", owned(3))
-	often := claimRequest("often", owned(4), func(p *checkout.ClaimRequest) { p.Turns = hour(limit.Paid, p) })
+	often := claimRequest("often", owned(4), func(p *checkout.ClaimRequest) { p.Hits = hour(limit.Paid, p) })
 	for _, p := range []checkout.ClaimRequest{repeated, used, busy, often} {
 		claim(t, s, p)
 	}
@@ -257,7 +257,7 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, checkout.ErrUndecided) }},
 		{claimRequest("uncovered", owned(3), func(p *checkout.ClaimRequest) { p.Funds = 49_999_999 }),
 			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, checkout.ErrUncovered) }},
-		{claimRequest("too often", owned(4), func(p *checkout.ClaimRequest) { p.Turns = hour(limit.Paid, p) }),
+		{claimRequest("too often", owned(4), func(p *checkout.ClaimRequest) { p.Hits = hour(limit.Paid, p) }),
 			func(_ checkout.ClaimResult, err error) bool { return refused(err) != nil }},
 		{expired, func(r checkout.ClaimResult, err error) bool { return err == nil && r.Claim == checkout.Repeated }},
 		{claimRequest("paused", owned(6), func(p *checkout.ClaimRequest) { p.Order.Kind = topup.Kind }),

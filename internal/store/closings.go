@@ -64,13 +64,13 @@ func (c Cards) Closing(ctx context.Context, id uuid.UUID) (closing bool, err err
 }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.Act) ([]job.Row, error) {
+func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.OperatorContext) ([]job.Row, error) {
 	return c.s.listJobs(ctx, card.CloseJob, q, act, actListClosings)
 }
 
 // OrderClosing implements card.CloseJobs. The card's lock lets no top-up begin meanwhile.
 func (c Closings) OrderClosing(
-	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.OperatorContext,
 ) (row job.Row, err error) {
 	var pending *approval.Approval
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
@@ -96,7 +96,7 @@ func (c Closings) OrderClosing(
 // order is OrderClosing in a transaction. request, which may be nil, can store the decision for a second operator
 // instead.
 func (c Closings) order(
-	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.OperatorContext,
 	request func() (pending bool, err error),
 ) (row job.Row, err error) {
 	owner, err := lockCard(ctx, tx, id)
@@ -153,7 +153,7 @@ func (c Closings) closingOf(
 
 // RetryClosing implements card.CloseJobs.
 func (c Closings) RetryClosing(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.OperatorContext,
 ) (row job.Row, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err = c.resume(ctx, tx, id, next, resumption{act: act, action: actRetryClosing})
@@ -192,7 +192,7 @@ const refundSignedSQL = "SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = $
 // ConcludeRefund implements card.CloseJobs, with the posting of the return. The lock of the closing's row lets its job
 // sign no refund meanwhile: a closing that waits for an operator has none.
 func (c Closings) ConcludeRefund(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.OperatorContext,
 ) (row job.Row, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err = c.resume(ctx, tx, id, next, resumption{
@@ -251,7 +251,7 @@ type concluded struct {
 
 // resumption is how an operator lets a closing go on.
 type resumption struct {
-	act    card.Act
+	act    card.OperatorContext
 	action string
 	// with is done in the same transaction, for the owner of the card, and after is what the audit record has; both may be
 	// nil.
@@ -305,7 +305,7 @@ func (c Closings) resume(
 }
 
 // once records an action, unless it is recorded with its key.
-func (c Closings) once(ctx context.Context, tx *ent.Tx, act card.Act, action, subject string) error {
+func (c Closings) once(ctx context.Context, tx *ent.Tx, act card.OperatorContext, action, subject string) error {
 	if repeated, err := c.s.repeats(ctx, tx, act, action, subject, nil); err != nil || repeated {
 		return err
 	}

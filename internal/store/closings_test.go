@@ -40,7 +40,7 @@ func asCloseArgs(s card.ClosingFacts) (card.CloseArgs, error) {
 // close orders a closing, and leases its job.
 func (g garage) close(id uuid.UUID) job.Row {
 	g.Helper()
-	_, err := g.s.Closings().OrderClosing(g.Context(), id, asCloseArgs, card.Act{Operator: "ada", Key: "k", Reason: "r"})
+	_, err := g.s.Closings().OrderClosing(g.Context(), id, asCloseArgs, card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (g garage) close(id uuid.UUID) job.Row {
 func TestCardIsClosedByOneJob(t *testing.T) {
 	g := newGarage(t)
 	id, _ := g.closable(1)
-	act := card.Act{Operator: "ada", Reason: "the owner asked"}
+	act := card.OperatorContext{Operator: "ada", Reason: "the owner asked"}
 	none := errors.New("not now")
 	_, err := g.s.Closings().OrderClosing(t.Context(), id, func(s card.ClosingFacts) (card.CloseArgs, error) {
 		if s.Card.ID != id || s.Order != order.Fulfilled || s.Fee == nil {
@@ -121,7 +121,7 @@ func TestClosingAndTopUpsTakeTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			row := g.close(id)
-			turn := card.Turn{Card: id, FeeJob: row.ID, Ref: first.Ref, Held: true, Closing: true}
+			turn := card.MovementLock{Card: id, FeeJob: row.ID, Ref: first.Ref, Held: true, Closing: true}
 			if waits {
 				g.take(row.Fence(), turn, 0, card.ErrBusy)
 				first.Begun = true
@@ -157,7 +157,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		t.Helper()
 		row, err := g.s.Closings().RetryClosing(t.Context(), row.ID, func(row job.Row) (card.CloseArgs, error) {
 			return job.Decode[card.CloseArgs](row)
-		}, card.Act{Operator: "ada", Key: key, Reason: "r"})
+		}, card.OperatorContext{Operator: "ada", Key: key, Reason: "r"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 			a, err := job.Decode[card.CloseArgs](row)
 			a.Stage, a.ByHand = card.StageEnding, "0x1"
 			return a, err
-		}, card.Act{Operator: "ada", Key: "c", Reason: "r"})
+		}, card.OperatorContext{Operator: "ada", Key: "c", Reason: "r"})
 	}
 	refunding := func(status string) {
 		t.Helper()
@@ -232,7 +232,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		&posted); err != nil || posted != 1 {
 		t.Errorf("%d returns are posted, %v", posted, err)
 	}
-	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil, card.Act{Operator: "ada", Key: "k", Reason: "r"})
+	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil, card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
 	if !errors.Is(err, card.ErrNotFound) {
 		t.Errorf("nobody's closing: %v", err)
 	}
@@ -243,7 +243,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 
 // TestClosingsKeyWithAnotherReasonIsReused: whether the closing was ordered, waits for a second operator or goes on.
 func TestClosingsKeyWithAnotherReasonIsReused(t *testing.T) {
-	again := func(act card.Act) card.Act { act.Reason = "another"; return act }
+	again := func(act card.OperatorContext) card.OperatorContext { act.Reason = "another"; return act }
 	reused := func(t *testing.T, what string, err error) {
 		t.Helper()
 		if fault.Of(err) != fault.IdempotencyKeyReused {
@@ -254,7 +254,7 @@ func TestClosingsKeyWithAnotherReasonIsReused(t *testing.T) {
 		g := newGarage(t)
 		id, _ := g.closable(1)
 		row := g.close(id)
-		act := card.Act{Operator: "ada", Key: "k", Reason: "r"}
+		act := card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"}
 		_, err := g.s.Closings().OrderClosing(t.Context(), id, asCloseArgs, again(act))
 		reused(t, "ordered", card.Ordering(err))
 		if same, err := g.s.Closings().OrderClosing(t.Context(), id, asCloseArgs, act); err != nil || same.ID != row.ID {

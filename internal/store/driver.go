@@ -17,7 +17,7 @@ import (
 // the transaction that raw statements need.
 type pgxDriver struct {
 	pool   conns
-	spread *spread
+	shards *ownerShards
 }
 
 var _ dialect.Driver = (*pgxDriver)(nil)
@@ -47,7 +47,7 @@ func (d *pgxDriver) BeginTx(ctx context.Context, opts *stdsql.TxOptions) (dialec
 		return nil, errors.New("only default transactions are supported")
 	}
 	ctx, cancel := owned(ctx)
-	return &pgxTx{ctx: ctx, cancel: cancel, pool: d.pool, spread: d.spread}, nil
+	return &pgxTx{ctx: ctx, cancel: cancel, pool: d.pool, shards: d.shards}, nil
 }
 
 // pgxRunner is the pool or a transaction.

@@ -130,13 +130,13 @@ const (
 )
 
 // Cancellations implements esim.CancelStore.
-func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, act order.Act) ([]job.Row, error) {
+func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, act order.OperatorContext) ([]job.Row, error) {
 	return e.s.listJobs(ctx, esim.CancelJob, card.JobQuery(q), act, actListCancels)
 }
 
 // RetryCancel implements esim.CancelStore.
 func (e Esims) RetryCancel(
-	ctx context.Context, id order.ID, since time.Time, act order.Act,
+	ctx context.Context, id order.ID, since time.Time, act order.OperatorContext,
 ) (found esim.Cancellation, err error) {
 	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err := lockCancel(ctx, tx, id)
@@ -210,7 +210,7 @@ func (e Esims) CancelRefunding(
 
 // ConcludeCancel implements esim.CancelStore. The lock of the job's row lets the job sign no refund meanwhile.
 func (e Esims) ConcludeCancel(
-	ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.Act,
+	ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.OperatorContext,
 ) (found esim.Cancellation, err error) {
 	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err := lockCancel(ctx, tx, id)
@@ -244,11 +244,11 @@ func (e Esims) SaveCancel(ctx context.Context, f job.Fence, a esim.CancelArgs, p
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		if a.Stage == esim.StageRefunding {
-			owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, a.Profile)
+			owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, a.Profile)
 			if err != nil {
 				return err
 			}
-			touchOne(tx, fmt.Errorf("profile %s is no longer %s", a.Profile, esimprofile.StatusReady), cancelProfileSQL,
+			mustAffectOne(tx, fmt.Errorf("profile %s is no longer %s", a.Profile, esimprofile.StatusReady), cancelProfileSQL,
 				a.Profile, a.Order, e.s.stamp(), owner)
 		}
 		later(tx, saveJobSQL, f.ID, f.Of, payload)

@@ -151,7 +151,7 @@ func TestCancellationThatWaitsGoesOnOncePerKey(t *testing.T) {
 	since := time.Now().UTC().Add(time.Hour)
 	retry := func(key string) esim.Cancellation {
 		t.Helper()
-		got, err := s.Esims().RetryCancel(t.Context(), p.Order, since, order.Act{Operator: "ada", Key: key, Reason: "r"})
+		got, err := s.Esims().RetryCancel(t.Context(), p.Order, since, order.OperatorContext{Operator: "ada", Key: key, Reason: "r"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestCancellationThatWaitsGoesOnOncePerKey(t *testing.T) {
 		t.Errorf("audited %q, %v", audited, err)
 	}
 	if _, err := s.Esims().RetryCancel(t.Context(), "ord_none", since,
-		order.Act{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
+		order.OperatorContext{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
 		t.Errorf("nobody's cancellation: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestRefundByHandConcludesACancellationOnce(t *testing.T) {
 	transaction := x402.Hash{1}
 	conclude := func() (esim.Cancellation, error) {
 		return s.Esims().ConcludeCancel(t.Context(), p.Order, transaction, time.Now().UTC(),
-			order.Act{Operator: "ada", Key: "c", Reason: "r"})
+			order.OperatorContext{Operator: "ada", Key: "c", Reason: "r"})
 	}
 	if err := s.Esims().SaveCancel(t.Context(), row.Fence(), a, a.Postings()...); err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestRefundByHandConcludesACancellationOnce(t *testing.T) {
 		t.Errorf("%d returns are posted and %d actions audited, %v", posted, audited, err)
 	}
 	if _, err := s.Esims().ConcludeCancel(t.Context(), "ord_none", transaction, time.Now(),
-		order.Act{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
+		order.OperatorContext{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
 		t.Errorf("nobody's cancellation: %v", err)
 	}
 }

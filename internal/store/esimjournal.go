@@ -50,7 +50,7 @@ func (j SupplierJournal) Begin(ctx context.Context, s esim.Sent) error {
 	sql, args := beginSentSQL, []any{
 		uuid.Must(uuid.NewV7()), j.provider, uuid.UUID(s.Ref), s.Code, int64(s.Cost), s.At.UTC(), s.Onto,
 	}
-	if j.s.spread != nil {
+	if j.s.shards != nil {
 		owner, err := ownerOf(ctx, j.s.pool, ownerOfSentSQL, uuid.UUID(s.Ref))
 		if err != nil {
 			return err

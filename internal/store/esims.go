@@ -77,8 +77,8 @@ const esimProvidersSQL = `
 		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
 	ORDER BY 1`
 
-// spreadEsimProvidersSQL reads the plans, which are on the coordinator, first.
-const spreadEsimProvidersSQL = `
+// shardedEsimProvidersSQL reads the plans, which are on the coordinator, first.
+const shardedEsimProvidersSQL = `
 	WITH plans AS MATERIALIZED (SELECT id, provider, validity_days FROM esim_plans)
 	SELECT p.provider FROM orders o JOIN plans p ON p.id = o.item->>'planId' WHERE ` + paidFor + `
 	UNION SELECT e.provider FROM esim_profiles e LEFT JOIN plans p ON p.id = e.plan_id
@@ -90,7 +90,7 @@ const spreadEsimProvidersSQL = `
 // Providers are the suppliers of paid orders for eSIMs, of eSIMs whose plan may not be over, and of those that are
 // being given back.
 func (e Esims) Providers(ctx context.Context) ([]string, error) {
-	sql := e.s.spread.either(esimProvidersSQL, spreadEsimProvidersSQL)
+	sql := e.s.shards.either(esimProvidersSQL, shardedEsimProvidersSQL)
 	return e.s.names(ctx, sql, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
 }
 
@@ -301,7 +301,7 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 	var got esim.Profile
 	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfOrderSQL, p.Order)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfOrderSQL, p.Order)
 		if err != nil {
 			return err
 		}
@@ -328,7 +328,7 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, postings []ledger.Posting) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, p.ID)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, p.ID)
 		if err != nil {
 			return err
 		}
@@ -348,7 +348,7 @@ func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, posting
 func (e Esims) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, id)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, id)
 		if err != nil {
 			return err
 		}

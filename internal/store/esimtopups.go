@@ -106,7 +106,7 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 	var got esim.Topup
 	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, t.Profile)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, t.Profile)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, owner stri
 func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, postings []ledger.Posting) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfTopupSQL, t.ID)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfTopupSQL, t.ID)
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, pos
 func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfTopupSQL, id)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfTopupSQL, id)
 		if err != nil {
 			return err
 		}

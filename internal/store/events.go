@@ -108,7 +108,7 @@ func (e Events) Record(ctx context.Context, n activity.Event) error {
 
 // Tallies implements activity.Store.
 func (e Events) Tallies(ctx context.Context, from time.Time) (all []activity.Tally, err error) {
-	err = e.long(ctx, frozen,
+	err = e.long(ctx, snapshotTx,
 		func(ctx context.Context, tx pgx.Tx) error {
 			rolled := from
 			if err := tx.QueryRow(ctx, rolledSQL, walkEvents).Scan(&rolled); err != nil && !errors.Is(err, pgx.ErrNoRows) {

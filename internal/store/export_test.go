@@ -222,7 +222,7 @@ func Made() map[string]string {
 		"reserveTopupSQL": reserveTopupSQL, "learnPlansSQL": learnPlansSQL, "openFindingsSQL": openFindingsSQL,
 		"enterSQL": enterSQL, "addJobSQL": addJobSQL, "insertJobSQL": insertJobSQL, "insertAloneSQL": insertAloneSQL,
 		"moveOrderSQL": moveOrderSQL, "fenceAllSQL": fenceAllSQL, "settlesSQL": settlesSQL, "insertCardSQL": insertCardSQL,
-		"postSpreadSQL": postSpreadSQL, "setSwitchSQL": setSwitchSQL, "arriveSQL": arriveSQL, "leaveOutSQL": leaveOutSQL,
+		"postShardedSQL": postShardedSQL, "setSwitchSQL": setSwitchSQL, "arriveSQL": arriveSQL, "leaveOutSQL": leaveOutSQL,
 		"keepReceiptSQL": keepReceiptSQL,
 	}
 }

@@ -51,13 +51,13 @@ const (
 )
 
 // FeeJobs implements card.FeeJobs.
-func (f FeeJobs) FeeJobs(ctx context.Context, q card.JobQuery, act card.Act) ([]job.Row, error) {
+func (f FeeJobs) FeeJobs(ctx context.Context, q card.JobQuery, act card.OperatorContext) ([]job.Row, error) {
 	return f.s.listJobs(ctx, card.FeeJob, q, act, actList)
 }
 
 // listJobs lists the jobs of a kind for an operator, newest first, and records that as an action.
 func (s *Store) listJobs(
-	ctx context.Context, kind job.Kind, q card.JobQuery, act card.Act, action string,
+	ctx context.Context, kind job.Kind, q card.JobQuery, act card.OperatorContext, action string,
 ) (found []job.Row, err error) {
 	var before any
 	if q.Before != uuid.Nil {
@@ -89,7 +89,7 @@ func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 
 // Conclude implements card.FeeJobs. The version check fails when a worker has changed the job meanwhile. A worker that
 // has the job now loses its lease.
-func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion, act card.Act) (bool, error) {
+func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion, act card.OperatorContext) (bool, error) {
 	done := true
 	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		done = true
@@ -115,7 +115,7 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion
 }
 
 // Retry implements card.FeeJobs. The audit row of an action with a key is unique, which detects a repeat.
-func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act card.Act) error {
+func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act card.OperatorContext) error {
 	payload, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("encode the next version: %w", err)
@@ -139,7 +139,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 
 // WriteOff implements card.FeeJobs.
 func (f FeeJobs) WriteOff(
-	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error), act card.Act,
+	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error), act card.OperatorContext,
 ) error {
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now, repeated, err := f.lock(ctx, tx, row, act, actWriteOff)
@@ -166,7 +166,7 @@ func (f FeeJobs) WriteOff(
 
 // lock locks a job, which serializes actions on it, and reports whether this action has been done before.
 func (f FeeJobs) lock(
-	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
+	ctx context.Context, tx *ent.Tx, row job.Row, act card.OperatorContext, action string,
 ) (now job.Row, repeated bool, err error) {
 	now, err = lockRow(ctx, tx, jobOfKindSQL, card.FeeJob, row.ID)
 	if err != nil {

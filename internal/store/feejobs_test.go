@@ -62,7 +62,7 @@ func TestRetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 	errs := make([]error, 20)
 	for i := range errs {
 		all.Go(func() {
-			errs[i] = s.FeeJobs().Retry(t.Context(), row, next(t, row), card.Act{Operator: "ada", Key: "k", Reason: "topped up"})
+			errs[i] = s.FeeJobs().Retry(t.Context(), row, next(t, row), card.OperatorContext{Operator: "ada", Key: "k", Reason: "topped up"})
 		})
 	}
 	all.Wait()
@@ -74,11 +74,11 @@ func TestRetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 		t.Errorf("row %+v", got)
 	}
 	if err := s.FeeJobs().Retry(t.Context(), row, next(t, row),
-		card.Act{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, order.KeyReused()) {
+		card.OperatorContext{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("the key was taken for another reason: %v", err)
 	}
 	if err := s.FeeJobs().Retry(t.Context(), got, next(t, got),
-		card.Act{Operator: "ada", Key: "k2", Reason: "again"}); !errors.Is(err, card.ErrNotFailed) {
+		card.OperatorContext{Operator: "ada", Key: "k2", Reason: "again"}); !errors.Is(err, card.ErrNotFailed) {
 		t.Errorf("a queued job was retried: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestOnlyConfirmedFailuresAreRetried(t *testing.T) {
 		"waiting": job.Snooze(time.Hour)} {
 		row := feeJob(t, s, o)
 		if err := s.FeeJobs().Retry(t.Context(), row, next(t, row),
-			card.Act{Operator: "ada", Key: name, Reason: "r"}); !errors.Is(err, card.ErrNotFailed) {
+			card.OperatorContext{Operator: "ada", Key: name, Reason: "r"}); !errors.Is(err, card.ErrNotFailed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestConclusionGivesWayToAWorker(t *testing.T) {
 	row := feeJob(t, s, job.Snooze(time.Hour))
 	stale := row
 	stale.Version--
-	ada := card.Act{Operator: "ada"}
+	ada := card.OperatorContext{Operator: "ada"}
 	done, err := s.FeeJobs().Conclude(t.Context(), stale, concluded(t, stale, job.Succeeded, ""), ada)
 	if done || err != nil {
 		t.Errorf("a stale reading was written: %v, %v", done, err)
@@ -131,7 +131,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 	for status, want := range map[job.Status][]uuid.UUID{
 		"": {failed.ID, sent.ID}, job.Processing: {sent.ID}, job.Failed: {failed.ID}, job.Queued: nil,
 	} {
-		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10}, card.Act{Operator: "ada"})
+		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10}, card.OperatorContext{Operator: "ada"})
 		if err != nil || len(rows) != len(want) {
 			t.Fatalf("%s: %d rows, %v", status, len(rows), err)
 		}
@@ -141,7 +141,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 			}
 		}
 	}
-	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10}, card.Act{Operator: "ada"})
+	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10}, card.OperatorContext{Operator: "ada"})
 	if err != nil || len(rows) != 1 || rows[0].ID != sent.ID {
 		t.Errorf("the second page: %v, %v", rows, err)
 	}

@@ -176,7 +176,7 @@ func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
 
 // Findings implements reconcile.UnmatchedTransfers.
 func (t Treasury) Findings(
-	ctx context.Context, q reconcile.FindingQuery, act order.Act,
+	ctx context.Context, q reconcile.FindingQuery, act order.OperatorContext,
 ) (page []reconcile.Finding, err error) {
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, findingsSQL, t.id(), q.Resolved, string(q.Code), q.Before, q.Limit)
@@ -192,7 +192,7 @@ func (t Treasury) Findings(
 }
 
 // ResolveFinding implements reconcile.UnmatchedTransfers.
-func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (f reconcile.Finding, err error) {
+func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.OperatorContext) (f reconcile.Finding, err error) {
 	var at reconcile.Place
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		f, at = reconcile.Finding{}, reconcile.Place{}

@@ -85,7 +85,7 @@ func (t Treasury) Fail(ctx context.Context, f reconcile.Finished) error {
 
 // Finished implements reconcile.Reports.
 func (t Treasury) Finished(
-	ctx context.Context, q reconcile.FinishedQuery, act order.Act,
+	ctx context.Context, q reconcile.FinishedQuery, act order.OperatorContext,
 ) (page []reconcile.Finished, err error) {
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, runsSQL, t.id(), string(q.Outcome), q.Before, q.Limit)

@@ -15,7 +15,7 @@ import (
 
 func finished(t *testing.T, books store.Treasury, q reconcile.FinishedQuery) []reconcile.Finished {
 	t.Helper()
-	page, err := books.Finished(t.Context(), q, order.Act{Operator: "ann"})
+	page, err := books.Finished(t.Context(), q, order.OperatorContext{Operator: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestComparisonIsListedWithItsReport(t *testing.T) {
 	ahead.Store(-int64(time.Hour))
 	concluded(nil, differs("ord_old", true), differs("ord_gone", false), differs("ord_known", false))
 	known := findingsOf(t, books, "ord_known")
-	if _, err := books.ResolveFinding(t.Context(), known, order.Act{Operator: "ann", Key: "k", Reason: "r"}); err != nil {
+	if _, err := books.ResolveFinding(t.Context(), known, order.OperatorContext{Operator: "ann", Key: "k", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(0)
@@ -82,7 +82,7 @@ func TestComparisonIsListedWithItsReport(t *testing.T) {
 
 func findingsOf(t *testing.T, books store.Treasury, subject string) int64 {
 	t.Helper()
-	all, err := books.Findings(t.Context(), reconcile.FindingQuery{Limit: 100}, order.Act{Operator: "ann"})
+	all, err := books.Findings(t.Context(), reconcile.FindingQuery{Limit: 100}, order.OperatorContext{Operator: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ const ordersOfLinesSQL = `
 func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := t.s.pool.Query(ctx, t.s.spread.read(ordersOfLinesSQL), lines, candidates, t.s.issuerKinds())
+	rows, err := t.s.pool.Query(ctx, t.s.shards.read(ordersOfLinesSQL), lines, candidates, t.s.issuerKinds())
 	if err != nil {
 		return nil, mapError(err)
 	}

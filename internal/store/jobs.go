@@ -196,7 +196,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 // fence queues the lock of a claim's row until the transaction ends; once the claim is over, the transaction fails with
 // job.ErrLeaseLost. It is first in every transaction of a job, so that all take their locks in the same order.
 func fence(tx *ent.Tx, f job.Fence) {
-	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, heldBy(f)...)
+	mustAffectOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, heldBy(f)...)
 }
 
 // heldBy are the arguments of heldSQL, and then others.
@@ -275,7 +275,7 @@ func (j Jobs) Claim(
 	ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
 ) ([]job.Row, error) {
 	args := []any{owner, kindNames(kinds), limit, ttl, class}
-	if j.s.spread == nil {
+	if j.s.shards == nil {
 		return j.claim(ctx, everywhere(claimJobsSQL), args...)
 	}
 	groups, err := j.s.dueOwners(ctx, dueJobsSQL, kindNames(kinds), limit, class)
@@ -322,7 +322,7 @@ func longestDue(a, b job.Row) int {
 func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, j.s.spread.asOfStatement(beatJobSQL), heldBy(f, ttl)...)
+	tag, err := j.s.pool.Exec(ctx, j.s.shards.asOfStatement(beatJobSQL), heldBy(f, ttl)...)
 	if err != nil {
 		return false, fmt.Errorf("beat job: %w", mapError(err))
 	}
@@ -332,9 +332,9 @@ func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, e
 // Mark implements job.Queue.
 func (j Jobs) Mark(ctx context.Context, f job.Fence, step string) error {
 	const act = "mark job"
-	sql := j.s.spread.asOfStatement(markJobSQL)
+	sql := j.s.shards.asOfStatement(markJobSQL)
 	together := func(_ context.Context, tx *ent.Tx) error {
-		hold(tx, act, sql, heldBy(f, step)...)
+		updateFenced(tx, act, sql, heldBy(f, step)...)
 		return nil
 	}
 	return j.s.change(ctx, change{f, together}, func() error {
@@ -352,7 +352,7 @@ func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
 	}
 	together := func(_ context.Context, tx *ent.Tx) error {
 		sql, args := finishing(f, o)
-		hold(tx, finishAct, sql, args...)
+		updateFenced(tx, finishAct, sql, args...)
 		return nil
 	}
 	err := j.s.change(ctx, change{f, together}, func() error {

@@ -60,8 +60,8 @@ func postOne(tx *ent.Tx, now time.Time, owner *string, p ledger.Posting) {
 	for i, e := range p.Entries {
 		accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
 	}
-	if spreadOf(tx) != nil {
-		if err := postSpread(tx, now, owner, p, accounts, amounts); err != nil {
+	if shardsOf(tx) != nil {
+		if err := postSharded(tx, now, owner, p, accounts, amounts); err != nil {
 			pgxOf(tx).failed = err
 		}
 		return
@@ -83,7 +83,7 @@ const postAllSQL = `
 
 // postAll is post for many postings; those that they reverse exist.
 func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
-	if spreadOf(tx) != nil {
+	if shardsOf(tx) != nil {
 		post(tx, now, all...)
 		return
 	}

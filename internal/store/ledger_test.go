@@ -243,7 +243,7 @@ func TestFeeIsPostedOnceWhoeverReportsIt(t *testing.T) {
 		byWorker := func() error { return s.Cards().FeeTaken(t.Context(), row.Fence(), a.Postings(job.Succeeded)) }
 		byOperator := func() error {
 			taken := a.Conclusion(row.Status, job.Succeeded, "")
-			done, err := s.FeeJobs().Conclude(t.Context(), row, taken, card.Act{Operator: "ada"})
+			done, err := s.FeeJobs().Conclude(t.Context(), row, taken, card.OperatorContext{Operator: "ada"})
 			if err == nil && !done {
 				err = errors.New("a worker was quicker")
 			}
@@ -267,7 +267,7 @@ func TestFeeIsPostedOnceWhoeverReportsIt(t *testing.T) {
 	_, a, row := activated(t, s)
 	before := len(posted(t, s))
 	failed := a.Conclusion(row.Status, job.Failed, "no")
-	if _, err := s.FeeJobs().Conclude(t.Context(), row, failed, card.Act{Operator: "ada"}); err != nil {
+	if _, err := s.FeeJobs().Conclude(t.Context(), row, failed, card.OperatorContext{Operator: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(posted(t, s)); got != before {

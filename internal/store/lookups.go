@@ -57,7 +57,7 @@ func lookUp[T any](ctx context.Context, s *Store, of *lookup, values ...string) 
 		return of.scan(s.pool.QueryRow(ctx, of.one, args...))
 	}
 	var got any
-	if s.spread != nil {
+	if s.shards != nil {
 		got, err = alone()
 	} else {
 		got, err = s.lookups.do(ctx, lookUpRequest{of, values}, alone)
@@ -91,7 +91,7 @@ func (s *Store) lookUpTogether(ctx context.Context, batch []*lookUpMember) {
 		}
 		return nil
 	}))
-	if divides(err) {
+	if isMemberError(err) {
 		return
 	}
 	for _, m := range batch {

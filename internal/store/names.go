@@ -13,7 +13,7 @@ const paidFor = `o.kind = $1 AND o.status IN ('settling', 'settled', 'provisioni
 func (s *Store) names(ctx context.Context, sql string, args ...any) ([]string, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, s.spread.read(sql), args...)
+	rows, err := s.pool.Query(ctx, s.shards.read(sql), args...)
 	if err != nil {
 		return nil, mapError(err)
 	}

@@ -44,7 +44,7 @@ const (
 )
 
 // Jobs implements admin.JobRecords.
-func (o OperatorJobs) Jobs(ctx context.Context, q admin.JobQuery, act order.Act) (found []job.Row, err error) {
+func (o OperatorJobs) Jobs(ctx context.Context, q admin.JobQuery, act order.OperatorContext) (found []job.Row, err error) {
 	statuses := admin.Stopped()
 	if q.Status != "" {
 		statuses = []job.Status{q.Status}
@@ -71,7 +71,7 @@ func (o OperatorJobs) Jobs(ctx context.Context, q admin.JobQuery, act order.Act)
 }
 
 // Job implements admin.JobRecords.
-func (o OperatorJobs) Job(ctx context.Context, id uuid.UUID, act order.Act) (row job.Row, err error) {
+func (o OperatorJobs) Job(ctx context.Context, id uuid.UUID, act order.OperatorContext) (row job.Row, err error) {
 	err = o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if row, err = scanJob(raw(tx).QueryRow(ctx, jobSQL, id)); errors.Is(err, pgx.ErrNoRows) {
 			return admin.ErrJobNotFound
@@ -99,7 +99,7 @@ type jobStatus struct {
 
 // Retry implements admin.JobRecords.
 func (o OperatorJobs) Retry(
-	ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.Act,
+	ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext,
 ) (row job.Row, err error) {
 	err = o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		after := jobStatus{string(job.Queued)}
@@ -121,7 +121,7 @@ func (o OperatorJobs) Retry(
 }
 
 // Drop implements admin.JobRecords. The audit record keeps the job.
-func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.Act) error {
+func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		after := jobStatus{"dropped"}
 		row, done, err := o.lock(ctx, tx, id, act, actJobDrop, after)
@@ -143,7 +143,7 @@ func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) 
 // lock locks a job for an action, and reports whether the action has been done with its key before; then there may be
 // no job any more.
 func (o OperatorJobs) lock(
-	ctx context.Context, tx *ent.Tx, id uuid.UUID, act order.Act, action string, after any,
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, act order.OperatorContext, action string, after any,
 ) (row job.Row, done bool, err error) {
 	row, err = lockRow(ctx, tx, jobSQL, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

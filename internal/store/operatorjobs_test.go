@@ -69,7 +69,7 @@ func TestStoppedJobsAreListedUnlessAnotherStatusIsNamed(t *testing.T) {
 		for _, limit := range []int{1, 10} {
 			q, got := tc.query, []uuid.UUID(nil)
 			for q.Limit = limit; ; {
-				page, next, err := jobsOf(s).List(t.Context(), q, order.Act{Operator: "ann"})
+				page, next, err := jobsOf(s).List(t.Context(), q, order.OperatorContext{Operator: "ann"})
 				if err != nil || len(page) > limit {
 					t.Fatalf("%s: %+v, %v", name, page, err)
 				}
@@ -100,7 +100,7 @@ func TestStoppedJobIsPutBackOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			act := order.Act{Operator: "ann", Key: []string{"one", "two"}[i%2], Reason: "fixed", Version: int(row.Version)}
+			act := order.OperatorContext{Operator: "ann", Key: []string{"one", "two"}[i%2], Reason: "fixed", Version: int(row.Version)}
 			_, errs[i] = jobsOf(s).Retry(t.Context(), row.ID, act)
 		})
 	}
@@ -132,7 +132,7 @@ func TestStoppedJobIsPutBackOnce(t *testing.T) {
 func TestStoppedJobIsDroppedOnceAndKeptInTheAudit(t *testing.T) {
 	s := storetest.New(t)
 	row := stopped(t, s, parking, "k", job.Review("look"))
-	act := order.Act{Operator: "ann", Key: "1", Reason: "nobody needs it"}
+	act := order.OperatorContext{Operator: "ann", Key: "1", Reason: "nobody needs it"}
 	for range 2 {
 		if err := jobsOf(s).Drop(t.Context(), row.ID, act); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestStoppedJobIsDroppedOnceAndKeptInTheAudit(t *testing.T) {
 		t.Errorf("another key: %v", err)
 	}
 	records, err := s.Admin().Audit(t.Context(), admin.AuditQuery{Subject: row.ID.String(), Limit: 10},
-		order.Act{Operator: "ann"})
+		order.OperatorContext{Operator: "ann"})
 	if err != nil || len(records) != 1 || records[0].Action != "job.drop" {
 		t.Fatalf("%+v, %v", records, err)
 	}
@@ -174,14 +174,14 @@ func TestJobIsPutBackOrDroppedOnlyWhenItMayBe(t *testing.T) {
 		"another version":     {parked.ID, int(parked.Version) + 1, fault.VersionChanged},
 		"none":                {uuid.New(), 0, fault.JobNotFound},
 	} {
-		act := order.Act{Operator: "ann", Key: name, Reason: "why not", Version: tc.version}
+		act := order.OperatorContext{Operator: "ann", Key: name, Reason: "why not", Version: tc.version}
 		if _, err := jobsOf(s).Retry(t.Context(), tc.id, act); fault.Of(err) != tc.want {
 			t.Errorf("retry %s: %v", name, err)
 		}
 		if err := jobsOf(s).Drop(t.Context(), tc.id, act); fault.Of(err) != tc.want {
 			t.Errorf("drop %s: %v", name, err)
 		}
-		view, err := jobsOf(s).Show(t.Context(), tc.id, order.Act{Operator: "ann"})
+		view, err := jobsOf(s).Show(t.Context(), tc.id, order.OperatorContext{Operator: "ann"})
 		switch {
 		case tc.want == fault.JobNotFound && fault.Of(err) == fault.JobNotFound:
 		case err != nil || len(view.Actions) != 2:
@@ -197,7 +197,7 @@ func TestJobIsPutBackOrDroppedOnlyWhenItMayBe(t *testing.T) {
 	if n := rows(t, s, "SELECT count(*) FROM audit WHERE action IN ('job.retry', 'job.drop')"); n != 0 {
 		t.Errorf("%d actions are recorded", n)
 	}
-	act := order.Act{Operator: "ann", Key: "k", Reason: "one"}
+	act := order.OperatorContext{Operator: "ann", Key: "k", Reason: "one"}
 	if _, err := jobsOf(s).Retry(t.Context(), parked.ID, act); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 func queued(t *testing.T, s *store.Store, q admin.QueueQuery) (ids []order.ID) {
 	t.Helper()
 	for {
-		page, err := s.Admin().Queue(t.Context(), q, order.Act{Operator: "ann"})
+		page, err := s.Admin().Queue(t.Context(), q, order.OperatorContext{Operator: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestQueueSelectsByEveryFilterInBothOrders(t *testing.T) {
 	two, _ := paidOrder(t, s, "two", order.Provisioning, order.OperatorReview)
 	three, _ := paidOrder(t, s, "three", order.Provisioning, order.Fulfilled)
 	other := x402.Address{1}
-	history, err := s.Admin().History(t.Context(), two.Order.ID, order.Act{Operator: "ann"})
+	history, err := s.Admin().History(t.Context(), two.Order.ID, order.OperatorContext{Operator: "ann"})
 	if err != nil || len(history.Payments) != 1 {
 		t.Fatalf("%+v, %v", history, err)
 	}
@@ -116,7 +116,7 @@ func TestDecisionNeedsTheVersionThatWasRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	act := order.Act{Operator: "ann", Key: "1", Reason: "because", Version: read.Order.Version + 1}
+	act := order.OperatorContext{Operator: "ann", Key: "1", Reason: "because", Version: read.Order.Version + 1}
 	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, act), act); !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("another version: %v", err)
 	}
@@ -139,7 +139,7 @@ func TestReviewHasPostingsAndAuditRecords(t *testing.T) {
 	s := storetest.New(t)
 	p, _ := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
 	other, _ := paidOrder(t, s, "other", order.Provisioning, order.OperatorReview)
-	reader := order.Act{Operator: "ann"}
+	reader := order.OperatorContext{Operator: "ann"}
 	for _, one := range []order.ID{p.Order.ID, other.Order.ID} {
 		if _, err := s.Admin().History(t.Context(), one, reader); err != nil {
 			t.Fatal(err)
@@ -164,8 +164,8 @@ func TestReviewHasPostingsAndAuditRecords(t *testing.T) {
 
 func TestAuditIsListedByEveryFilter(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
-	bob := order.Act{Operator: "bob", Key: "b", Reason: "why not"}
-	set := func(product order.Kind, act order.Act) {
+	bob := order.OperatorContext{Operator: "bob", Key: "b", Reason: "why not"}
+	set := func(product order.Kind, act order.OperatorContext) {
 		t.Helper()
 		if _, err := s.Admin().SetSwitch(t.Context(), product, true, act); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestAuditIsListedByEveryFilter(t *testing.T) {
 	listed := func(q admin.AuditQuery) (all []admin.AuditRecord) {
 		t.Helper()
 		for {
-			page, err := s.Admin().Audit(t.Context(), q, order.Act{Operator: "reader"})
+			page, err := s.Admin().Audit(t.Context(), q, order.OperatorContext{Operator: "reader"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ type minted struct {
 
 // Mint implements admin.TokenRecords.
 func (o OperatorTokens) Mint(
-	ctx context.Context, t auth.OperatorToken, act order.Act,
+	ctx context.Context, t auth.OperatorToken, act order.OperatorContext,
 ) (made auth.OperatorToken, fresh bool, err error) {
 	err = o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "mint/"+act.Operator)
@@ -99,7 +99,7 @@ func (o OperatorTokens) Mint(
 
 // mintedBefore reads the token that was minted with a key before. order.KeyReused when that was another one.
 func (o OperatorTokens) mintedBefore(
-	ctx context.Context, tx *ent.Tx, record *ent.Audit, wanted minted, act order.Act, into *auth.OperatorToken,
+	ctx context.Context, tx *ent.Tx, record *ent.Audit, wanted minted, act order.OperatorContext, into *auth.OperatorToken,
 ) error {
 	var was minted
 	if err := json.Unmarshal(record.After, &was); err != nil {
@@ -122,7 +122,7 @@ func (o OperatorTokens) mintedBefore(
 
 // Tokens implements admin.TokenRecords.
 func (o OperatorTokens) Tokens(
-	ctx context.Context, q admin.TokenQuery, act order.Act,
+	ctx context.Context, q admin.TokenQuery, act order.OperatorContext,
 ) (found []auth.OperatorToken, err error) {
 	err = o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		query, now := tx.OperatorToken.Query(), o.s.stamp()
@@ -178,7 +178,7 @@ type revoked struct {
 
 // Revoke implements admin.TokenRecords.
 func (o OperatorTokens) Revoke(
-	ctx context.Context, id uuid.UUID, act order.Act,
+	ctx context.Context, id uuid.UUID, act order.OperatorContext,
 ) (t auth.OperatorToken, err error) {
 	err = o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "token/"+id.String())
@@ -219,7 +219,7 @@ type refused struct {
 // Refused implements rpcx.Refusals.
 func (o OperatorTokens) Refused(ctx context.Context, who auth.Caller, method string, needed auth.Role) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		return o.s.record(ctx, tx, order.Act{Operator: who.Name}, actRefused, method, nil, refused{who.Role, needed})
+		return o.s.record(ctx, tx, order.OperatorContext{Operator: who.Name}, actRefused, method, nil, refused{who.Role, needed})
 	})
 }
 

@@ -24,7 +24,7 @@ func mintedToken(name string, text string) auth.OperatorToken {
 
 func TestTokenIsMintedOncePerKeyAndKeptAsHash(t *testing.T) {
 	s := storetest.New(t)
-	tokens, act := s.OperatorTokens(), order.Act{Operator: "root", Key: "1", Reason: "night shift"}
+	tokens, act := s.OperatorTokens(), order.OperatorContext{Operator: "root", Key: "1", Reason: "night shift"}
 	first := mintedToken("ann", "one")
 	made, fresh, err := tokens.Mint(t.Context(), first, act)
 	if err != nil || !fresh || made.ID != first.ID {
@@ -55,7 +55,7 @@ func TestTokenIsMintedOncePerKeyAndKeptAsHash(t *testing.T) {
 func TestUseOfATokenIsRecordedToTheMinute(t *testing.T) {
 	s := storetest.New(t)
 	tokens, minted := s.OperatorTokens(), mintedToken("ann", "one")
-	if _, _, err := tokens.Mint(t.Context(), minted, order.Act{Operator: "root", Key: "1", Reason: "r"}); err != nil {
+	if _, _, err := tokens.Mint(t.Context(), minted, order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	last := func(at time.Time) *time.Time {
@@ -63,7 +63,7 @@ func TestUseOfATokenIsRecordedToTheMinute(t *testing.T) {
 		if _, err := tokens.UseToken(t.Context(), minted.Hash, at); err != nil {
 			t.Fatal(err)
 		}
-		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Limit: 1}, order.Act{Operator: "root"})
+		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Limit: 1}, order.OperatorContext{Operator: "root"})
 		if err != nil || len(page) != 1 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -83,16 +83,16 @@ func TestUseOfATokenIsRecordedToTheMinute(t *testing.T) {
 func TestRevokedTokenStaysRevoked(t *testing.T) {
 	s := storetest.New(t)
 	tokens, minted := s.OperatorTokens(), mintedToken("ann", "one")
-	if _, _, err := tokens.Mint(t.Context(), minted, order.Act{Operator: "root", Key: "1", Reason: "r"}); err != nil {
+	if _, _, err := tokens.Mint(t.Context(), minted, order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"1", "1", "2"} {
-		got, err := tokens.Revoke(t.Context(), minted.ID, order.Act{Operator: "root", Key: key, Reason: "lost"})
+		got, err := tokens.Revoke(t.Context(), minted.ID, order.OperatorContext{Operator: "root", Key: key, Reason: "lost"})
 		if err != nil || got.RevokedAt == nil || got.RevokedBy != "root" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	if _, err := tokens.Revoke(t.Context(), uuid.New(), order.Act{Operator: "root", Key: "3"}); !errors.Is(err,
+	if _, err := tokens.Revoke(t.Context(), uuid.New(), order.OperatorContext{Operator: "root", Key: "3"}); !errors.Is(err,
 		admin.ErrTokenNotFound) {
 		t.Errorf("a token that is none: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestRevokedTokenStaysRevoked(t *testing.T) {
 	for status, want := range map[admin.TokenStatus]int{
 		admin.TokenActive: 0, admin.TokenExpired: 0, admin.TokenRevoked: 1, "": 1,
 	} {
-		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Status: status, Limit: 9}, order.Act{Operator: "root"})
+		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Status: status, Limit: 9}, order.OperatorContext{Operator: "root"})
 		if err != nil || len(page) != want {
 			t.Errorf("%q: %+v, %v", status, page, err)
 		}

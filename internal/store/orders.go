@@ -168,14 +168,14 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	case violates(err, "payments_authorization"), errors.Is(err, errResolved):
 		return o.reused(ctx, p)
 	}
-	return checkout.ClaimResult{}, o.s.refusedTurn(ctx, err)
+	return checkout.ClaimResult{}, o.s.refusedHit(ctx, err)
 }
 
 // storeClaim stores a claim together with others, or in a transaction of its own.
 func (o Orders) storeClaim(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
 	alone := func() (checkout.ClaimResult, error) {
 		result, err := o.insertClaim(ctx, p, false)
-		if errors.Is(err, errCrowded) {
+		if errors.Is(err, errContended) {
 			result, err = o.insertClaim(ctx, p, true)
 		}
 		if gather, ok := errors.AsType[*stranded](err); ok {
@@ -186,7 +186,7 @@ func (o Orders) storeClaim(ctx context.Context, p checkout.ClaimRequest) (checko
 		}
 		return result, err
 	}
-	if p.Payment.ArrivedAt != nil || o.s.spread != nil {
+	if p.Payment.ArrivedAt != nil || o.s.shards != nil {
 		return alone()
 	}
 	return o.s.claims.do(ctx, p, alone)
@@ -210,7 +210,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 			return err
 		}
 		o.s.caughtUp(tx)
-		takeTurns(tx, p.Turns)
+		countHits(tx, p.Hits)
 		if err := takeReservations(ctx, tx, p, o.s.stamp(), alone); err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) order.Order {
 	ord, now := claimedOrder(p), o.s.stamp()
 	if p.Existing {
-		touchOne(tx, errRepeated, claimOrderSQL, ord.ID, ord.Owner.Lower(), p.Order.Version, ord.RefundReason, now)
+		mustAffectOne(tx, errRepeated, claimOrderSQL, ord.ID, ord.Owner.Lower(), p.Order.Version, ord.RefundReason, now)
 	} else {
 		insert(tx, ent.OrderTable, orderRow(ord))
 	}
@@ -322,7 +322,7 @@ func (o Orders) Settle(
 		return order.Order{}, err
 	}
 	r := settleRequest{f, p, m, watch}
-	if !r.plain() || o.s.spread != nil {
+	if !r.plain() || o.s.shards != nil {
 		return alone()
 	}
 	return o.s.settles.do(ctx, r, alone)
@@ -340,7 +340,7 @@ func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) err
 // prove queues the statement that makes a payment in a status paid, with its receipt.
 func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 	r := p.Receipt
-	touchOne(tx, fmt.Errorf("payment %s is no longer %s", p.ID, from), provePaymentSQL,
+	mustAffectOne(tx, fmt.Errorf("payment %s is no longer %s", p.ID, from), provePaymentSQL,
 		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt,
 		p.Authorization.From.Lower())
 }
@@ -366,7 +366,7 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		owner, err := ownerBehind(ctx, tx, f, ownerOfOrderSQL, id)
+		owner, err := lockedOwner(ctx, tx, f, ownerOfOrderSQL, id)
 		if err != nil {
 			return err
 		}
@@ -426,8 +426,8 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	if m.From == order.Settled && m.To == order.Provisioning {
 		checkReserved(tx, m.Order, m.Owner.Lower())
 	}
-	if spreadOf(tx) != nil {
-		moveSpread(tx, m, now, refused, moved)
+	if shardsOf(tx) != nil {
+		moveSharded(tx, m, now, refused, moved)
 		return
 	}
 	pgxOf(tx).later(statement{

@@ -30,8 +30,8 @@ func ownerOf(ctx context.Context, on interface {
 	return owner, mapError(err)
 }
 
-// ownerBehind is the owner of what a job changes: that of the job, or else of the row.
-func ownerBehind(ctx context.Context, tx *ent.Tx, f job.Fence, sql string, id any) (string, error) {
+// lockedOwner is the owner of what a job changes: that of the job, or else of the row.
+func lockedOwner(ctx context.Context, tx *ent.Tx, f job.Fence, sql string, id any) (string, error) {
 	if f.Of != "" {
 		return f.Of, nil
 	}

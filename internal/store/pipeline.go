@@ -24,7 +24,7 @@ type pgxTx struct {
 	cancel context.CancelFunc
 	// pool provides the connection when the first statement is sent.
 	pool   conns
-	spread *spread
+	shards *ownerShards
 	conn   *pgxpool.Conn
 	queue  []statement
 	// batch sets the limits of a batch.

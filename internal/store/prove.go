@@ -22,7 +22,7 @@ type proved struct {
 
 // Unproven implements admin.Records.
 func (d Admin) Unproven(
-	ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext,
 ) (p payment.Payment, done bool, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
@@ -49,7 +49,7 @@ func (d Admin) Unproven(
 
 // Prove implements admin.Records. As in Decide, it locks the job first, and a worker that is settling the order loses
 // its lease, so that the payment is not recorded twice.
-func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.Act) error {
+func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.OperatorContext) error {
 	if err := m.Check(); err != nil {
 		return err
 	}

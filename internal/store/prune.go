@@ -70,8 +70,8 @@ func (o Orders) PruneTimeline(ctx context.Context, before time.Time, limit int) 
 		if err := raw(tx).QueryRow(ctx, lockWalkSQL, walkTimeline).Scan(&at, &place); err != nil {
 			return err
 		}
-		if o.s.spread != nil {
-			walked, err = o.pruneTimelineSpread(ctx, tx, at, place, before, limit)
+		if o.s.shards != nil {
+			walked, err = o.pruneTimelineSharded(ctx, tx, at, place, before, limit)
 		} else {
 			err = raw(tx).QueryRow(ctx, pruneTimelineSQL, walkTimeline, at, place, before, limit,
 				finalStatuses()).Scan(&walked)

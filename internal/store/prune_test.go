@@ -234,7 +234,7 @@ func isRestricted(err error) bool {
 func TestReadsArePrunedFromTheAuditTrail(t *testing.T) {
 	s, ahead := clocked(t, storetest.URL(t))
 	ahead.Store(-int64(96 * time.Hour))
-	looker := order.Act{Operator: "bob"}
+	looker := order.OperatorContext{Operator: "bob"}
 	p, _ := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
 	look := func() {
 		t.Helper()
@@ -245,7 +245,7 @@ func TestReadsArePrunedFromTheAuditTrail(t *testing.T) {
 			looker); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Leftovers().Looked(t.Context(), "bob"); err != nil {
+		if err := s.ExpiredChallenges().Looked(t.Context(), "bob"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestReadsArePrunedFromTheAuditTrail(t *testing.T) {
 	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Leftovers().Pruned(t.Context(), "ann", 0); err != nil {
+	if err := s.ExpiredChallenges().Pruned(t.Context(), "ann", 0); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(0)

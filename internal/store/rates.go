@@ -12,7 +12,7 @@ import (
 
 // The counters use the database's clock, which all processes share. A request above the limit changes no row.
 const (
-	takeTurnSQL = `
+	countHitSQL = `
 		INSERT INTO rate_limits (id, resets_at) VALUES ($1, now() + $2::interval)
 		ON CONFLICT (id) DO UPDATE SET resets_at = greatest(rate_limits.resets_at, now()) + $2::interval
 		WHERE greatest(rate_limits.resets_at, now()) + $2::interval <= now() + $3::interval RETURNING 1`
@@ -29,35 +29,35 @@ const (
 		DELETE FROM locks WHERE id IN (SELECT id FROM old)`
 )
 
-// turnTooMany fails a transaction whose request exceeds a limit.
-type turnTooMany struct{ limit.Turn }
+// tooManyHits fails a transaction whose request exceeds a limit.
+type tooManyHits struct{ limit.Hit }
 
 // Error implements error.
-func (e *turnTooMany) Error() string { return fmt.Sprintf("too many requests of class %s", e.Class) }
+func (e *tooManyHits) Error() string { return fmt.Sprintf("too many requests of class %s", e.Class) }
 
-func turnID(t limit.Turn) string { return string(t.Class) + "/" + t.Name }
+func hitID(t limit.Hit) string { return string(t.Class) + "/" + t.Name }
 
 // spanOf is how far a counter may be ahead of the time.
-func spanOf(t limit.Turn) time.Duration { return t.Each() * time.Duration(t.Rate.Count) }
+func spanOf(t limit.Hit) time.Duration { return t.Each() * time.Duration(t.Rate.Count) }
 
-// takeTurns queues the counting of requests, which locks their counters until the commit. Exceeding a limit fails the
-// transaction, see refusedTurn.
-func takeTurns(tx *ent.Tx, turns []limit.Turn) {
-	for _, t := range turns {
-		touchOne(tx, &turnTooMany{t}, takeTurnSQL, turnID(t), t.Each(), spanOf(t))
+// countHits queues the counting of requests, which locks their counters until the commit. Exceeding a limit fails the
+// transaction, see refusedHit.
+func countHits(tx *ent.Tx, hits []limit.Hit) {
+	for _, t := range hits {
+		mustAffectOne(tx, &tooManyHits{t}, countHitSQL, hitID(t), t.Each(), spanOf(t))
 	}
 }
 
-// refusedTurn converts a turnTooMany to a *limit.Refusal; other errors are returned unchanged.
-func (s *Store) refusedTurn(ctx context.Context, err error) error {
-	many, ok := errors.AsType[*turnTooMany](err)
+// refusedHit converts a tooManyHits to a *limit.Refusal; other errors are returned unchanged.
+func (s *Store) refusedHit(ctx context.Context, err error) error {
+	many, ok := errors.AsType[*tooManyHits](err)
 	if !ok {
 		return err
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var whole time.Duration
-	if err := s.pool.QueryRow(ctx, wholeAtSQL, turnID(many.Turn)).Scan(&whole); err != nil {
+	if err := s.pool.QueryRow(ctx, wholeAtSQL, hitID(many.Hit)).Scan(&whole); err != nil {
 		return fmt.Errorf("read the rate: %w", mapError(err))
 	}
 	return many.Refusal(whole)

@@ -22,8 +22,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func turn(class limit.Class, count int, per time.Duration) []limit.Turn {
-	return limit.New(limit.Rates{class: {Count: count, Per: per}}, time.Now).Turn(class, payer.Lower())
+func hits(class limit.Class, count int, per time.Duration) []limit.Hit {
+	return limit.New(limit.Rates{class: {Count: count, Per: per}}, time.Now).Hit(class, payer.Lower())
 }
 
 // refused is the refusal in an error, or nil.
@@ -40,11 +40,11 @@ func rows(t *testing.T, s *store.Store, sql string) (n int) {
 	return n
 }
 
-// TestTurnsAreCountedOverAllProcesses races orders of one owner through two stores.
-func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
+// TestHitsAreCountedOverAllProcesses races orders of one owner through two stores.
+func TestHitsAreCountedOverAllProcesses(t *testing.T) {
 	url := storetest.URL(t)
 	stores := []*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
-	b := checkout.Bounds{Turns: turn(limit.Orders, 10, time.Hour)}
+	b := checkout.Bounds{Hits: hits(limit.Orders, 10, time.Hour)}
 	errs := make([]error, 40)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -69,7 +69,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 	if _, err := stores[1].Orders().Create(t.Context(), unpaid("k0"), b); err != nil && refused(err) == nil {
 		t.Errorf("again: %v", err)
 	}
-	// Turns come back with time.
+	// Hits come back with time.
 	if _, err := stores[0].Pool().Exec(t.Context(),
 		"UPDATE rate_limits SET resets_at = resets_at - interval '12 minutes'"); err != nil {
 		t.Fatal(err)
@@ -84,9 +84,9 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 // TestClaimOverTheRateClaimsNothing keeps order, payment, job and float out of reach, and does not count itself.
 func TestClaimOverTheRateClaimsNothing(t *testing.T) {
 	s, _ := clocked(t, storetest.URL(t))
-	paid := turn(limit.Paid, 1, time.Hour)
-	claim(t, s, claimRequest("first", func(p *checkout.ClaimRequest) { p.Turns = paid }))
-	second := claimRequest("second", func(p *checkout.ClaimRequest) { p.Turns = paid })
+	paid := hits(limit.Paid, 1, time.Hour)
+	claim(t, s, claimRequest("first", func(p *checkout.ClaimRequest) { p.Hits = paid }))
+	second := claimRequest("second", func(p *checkout.ClaimRequest) { p.Hits = paid })
 	if _, err := s.Orders().Claim(t.Context(), second); refused(err) == nil {
 		t.Fatalf("a second claim: %v", err)
 	}
@@ -95,7 +95,7 @@ func TestClaimOverTheRateClaimsNothing(t *testing.T) {
 		t.Errorf("its order: %v", err)
 	}
 	// A repeat is no claim, whatever the rate.
-	again := claimRequest("first", func(p *checkout.ClaimRequest) { p.Turns = paid })
+	again := claimRequest("first", func(p *checkout.ClaimRequest) { p.Hits = paid })
 	if got := claim(t, s, again); got.Claim != checkout.Repeated {
 		t.Errorf("a repeat: %+v", got)
 	}
@@ -104,7 +104,7 @@ func TestClaimOverTheRateClaimsNothing(t *testing.T) {
 func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 	url := storetest.URL(t)
 	stores := []*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
-	one := turn(limit.Challenge, 1, time.Hour)
+	one := hits(limit.Challenge, 1, time.Hour)
 	challenge := func() auth.Challenge {
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		return auth.Challenge{
@@ -123,7 +123,7 @@ func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 	if n := rows(t, stores[0], "SELECT count(*) FROM challenges"); n != 1 {
 		t.Errorf("%d challenges are stored", n)
 	}
-	reveal := turn(limit.Reveal, 1, time.Hour)
+	reveal := hits(limit.Reveal, 1, time.Hour)
 	// One that consumes nothing counts only where it is to be counted in any case.
 	if spent, err := stores[0].Challenges().Consume(t.Context(), uuid.New(), time.Now(), reveal...); spent || err != nil {
 		t.Fatal(spent, err)

@@ -74,12 +74,12 @@ func (r Recovery) Lost(
 ) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tx, err := r.t.s.pool.BeginTx(ctx, frozen)
+	tx, err := r.t.s.pool.BeginTx(ctx, snapshotTx)
 	if err != nil {
 		return lost, mapError(fmt.Errorf("begin to read: %w", err))
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
-	b := booksReader{ctx, tx, r.t.s.spread}
+	b := booksReader{ctx, tx, r.t.s.shards}
 	if err := readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset,
 		r.t.payTo)(); err != nil {
 		return lost, err
@@ -126,7 +126,7 @@ type recoveredAudit struct {
 }
 
 // Adopt implements reconcile.LostBooks.
-func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act) (bool, error) {
+func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.OperatorContext) (bool, error) {
 	o, err := r.order(a.Transfer, a.Kind, a.Item)
 	if err != nil {
 		return false, err
@@ -136,7 +136,7 @@ func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act
 }
 
 // Return implements reconcile.LostBooks.
-func (r Recovery) Return(ctx context.Context, t reconcile.Unmatched, act order.Act) (bool, error) {
+func (r Recovery) Return(ctx context.Context, t reconcile.Unmatched, act order.OperatorContext) (bool, error) {
 	// The order may be of any kind, because nothing is delivered.
 	o, err := r.order(t, r.t.s.products[0].Kind, []byte("{}"))
 	if err != nil {
@@ -171,7 +171,7 @@ type recoveryClaim struct {
 	// step is the marker of the call that made the goods; empty when there are none.
 	step      string
 	action    string
-	act       order.Act
+	act       order.OperatorContext
 	reference string
 }
 

@@ -57,7 +57,7 @@ func lostOf(t *testing.T, s *store.Store) reconcile.Lost {
 func TestTransferIsRecoveredOnce(t *testing.T) {
 	s := storetest.New(t)
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
-	act := order.Act{Operator: "ada", Reason: "why"}
+	act := order.OperatorContext{Operator: "ada", Reason: "why"}
 	for name, do := range map[string]func(reconcile.Unmatched) (bool, error){
 		"adopted": func(u reconcile.Unmatched) (bool, error) {
 			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open",
@@ -102,13 +102,13 @@ func TestRecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	if err := faultpoint.Arm("recover.before_commit:error"); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := r.Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); done || err == nil {
+	if done, err := r.Adopt(t.Context(), a, order.OperatorContext{Operator: "ada", Reason: "why"}); done || err == nil {
 		t.Fatalf("adopted: %v, %v", done, err)
 	}
 	if left := lostOf(t, s); len(left.Unmatched) != 1 || len(left.Orders) != 0 {
 		t.Fatalf("something was stored: %+v", left)
 	}
-	if done, err := r.Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+	if done, err := r.Adopt(t.Context(), a, order.OperatorContext{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatalf("adopted: %v, %v", done, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestUnpaidOrderIsRecovered(t *testing.T) {
 		Step: "open", Made: ofNobody}
 	for i, want := range []bool{true, false} {
 		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
-			order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
+			order.OperatorContext{Operator: "ada", Reason: "why"}); done != want || err != nil {
 			t.Errorf("adopted, time %d: %v, %v", i+1, done, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestUnpaidOrderIsRecovered(t *testing.T) {
 // TestGoodsAreAdoptedOnce: two owners' transfers do not get the same goods, though the unique key is by owner.
 func TestGoodsAreAdoptedOnce(t *testing.T) {
 	s := storetest.New(t)
-	r, act, goods := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}, uuid.New()
+	r, act, goods := s.Recovery(lostAsset, lostPayTo, time.Hour), order.OperatorContext{Operator: "ada", Reason: "why"}, uuid.New()
 	var group sync.WaitGroup
 	var times atomic.Int32
 	for n := range 6 {
@@ -174,7 +174,7 @@ func TestAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: card.Kind, Reference: ref, Item: []byte("{}"),
 		Step: "open", Made: ofNobody}
 	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
-		order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+		order.OperatorContext{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	say := checkout.Rebinding{Kind: card.Kind, Owner: lostBuyer, Key: "my-key",
@@ -201,7 +201,7 @@ func TestAdoptedOrderIsFoundByItsKey(t *testing.T) {
 // others, takes no money for them.
 func TestClaimOfAdoptedGoodsGetsTheirOrder(t *testing.T) {
 	s := storetest.New(t)
-	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}
+	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.OperatorContext{Operator: "ada", Reason: "why"}
 	var group sync.WaitGroup
 	for n := range 24 {
 		a := adoption(x402.Address{0: 0xb1, 19: byte(n)})
@@ -222,7 +222,7 @@ func TestClaimOfAdoptedGoodsGetsTheirOrder(t *testing.T) {
 // TestGoodsAreClaimedOrAdopted: a recovery adopts goods after, or while, the buyer's repeat claims an order for them.
 func TestGoodsAreClaimedOrAdopted(t *testing.T) {
 	s := storetest.New(t)
-	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}
+	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.OperatorContext{Operator: "ada", Reason: "why"}
 	for n := range 24 {
 		a := adoption(x402.Address{0: 0xb2, 19: byte(n)})
 		a.Made = func(o order.Order) bool { return o.Key == "my-key" }
@@ -262,7 +262,7 @@ func TestCreatedOrderIsFoundAmongAdoptedOnes(t *testing.T) {
 		Kind: card.Kind, Owner: lostBuyer, Reference: order.ReferenceOf(card.Kind, lostBuyer, "my-key"), Delivery: 1,
 	})[0].Reference)
 	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
-		order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+		order.OperatorContext{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	for range 2 {

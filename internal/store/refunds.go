@@ -145,7 +145,7 @@ func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund
 // proveRefund queues the statement that makes a refund in a status paid, with its receipt.
 func proveRefund(tx *ent.Tx, r payment.Refund, from entrefund.Status) {
 	p := r.Receipt
-	touchOne(tx, fmt.Errorf("refund %s is no longer %s", r.ID, from), proveRefundSQL,
+	mustAffectOne(tx, fmt.Errorf("refund %s is no longer %s", r.ID, from), proveRefundSQL,
 		r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt,
 		r.Authorization.To.Lower())
 }

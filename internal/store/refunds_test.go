@@ -20,10 +20,10 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-var ann = order.Act{Operator: "ann", Key: "k", Reason: "because"}
+var ann = order.OperatorContext{Operator: "ann", Key: "k", Reason: "because"}
 
 // decided is an order after the decision of an operator.
-func decided(p checkout.ClaimRequest, to order.Status, act order.Act) order.Move {
+func decided(p checkout.ClaimRequest, to order.Status, act order.OperatorContext) order.Move {
 	m := move(p, order.OperatorReview, to)
 	m.Actor, m.Reason = "operator:"+act.Operator, act.Reason
 	return m
@@ -63,7 +63,7 @@ func TestDecisionIsStoredWithItsAuditRowOrNotAtAll(t *testing.T) {
 		move(p, order.Provisioning, order.Fulfilled))); !errors.Is(err, job.ErrLeaseLost) {
 		t.Errorf("moved without the lease: %v", err)
 	}
-	for name, act := range map[string]order.Act{
+	for name, act := range map[string]order.OperatorContext{
 		"another reason":    {Operator: "ann", Key: "k", Reason: "other"},
 		"nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
@@ -75,7 +75,7 @@ func TestDecisionIsStoredWithItsAuditRowOrNotAtAll(t *testing.T) {
 	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("another decision with the key: %v", err)
 	}
-	history, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
+	history, err := s.Admin().History(t.Context(), p.Order.ID, order.OperatorContext{Operator: "ann"})
 	if err != nil || len(history.Timeline) != 5 || history.Timeline[4].Actor != "operator:ann" ||
 		history.Timeline[4].Reason != "because" {
 		t.Errorf("timeline %+v, %v", history.Timeline, err)
@@ -138,7 +138,7 @@ func TestSwitchIsSetOncePerKeyAndSeenByAll(t *testing.T) {
 	var changes sync.WaitGroup
 	for i := range 8 {
 		changes.Go(func() {
-			act := order.Act{Operator: fmt.Sprint("op", i), Key: "k", Reason: "r"}
+			act := order.OperatorContext{Operator: fmt.Sprint("op", i), Key: "k", Reason: "r"}
 			if _, err := s.Admin().SetSwitch(t.Context(), esim.Kind, i%2 == 0, act); err != nil {
 				t.Error(err)
 			}

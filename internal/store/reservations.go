@@ -29,15 +29,15 @@ import (
 // locks all shards, and sees everything.
 const shards = 8
 
-// errCrowded says that a claim may not fit in addition to those in other shards.
-var errCrowded = errors.New("no room in addition to the other shards")
+// errContended says that a claim may not fit in addition to those in other shards.
+var errContended = errors.New("no room in addition to the other shards")
 
 // lockReservations queues the locks of what an order reserves, so that two orders never reserve the same units.
 func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	// The claims of one payer come one after the other: they are limited by what it has claimed.
 	locks := []string{payerLock(p.Order.Owner)}
 	of := jitter.IntN(shards)
-	if s := spreadOf(tx); s != nil {
+	if s := shardsOf(tx); s != nil {
 		of = s.of(p.Order.Owner.Lower()) % shards
 	}
 	for _, h := range p.Reservations {
@@ -50,12 +50,12 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 func payerLock(owner x402.Address) string { return bucket("payer/" + owner.Lower()) }
 
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
-// fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with
+// fails with an *order.Shortage or, unless alone, with errContended; when the payer has too many undecided payments, with
 // checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them may
 // be in flight, with a *limit.Refusal.
 func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) error {
 	boundUndecided(tx, p)
-	if s := spreadOf(tx); s != nil {
+	if s := shardsOf(tx); s != nil {
 		for _, h := range p.Reservations {
 			if err := s.reserve(ctx, tx, p.Order, h, now, alone); err != nil {
 				return err
@@ -95,7 +95,7 @@ const promisedSQL = `
 func takeReservation(tx *ent.Tx, o order.Order, h order.Reservation, now time.Time, alone bool) {
 	limit, short := h.Limit, error(&order.Shortage{Reservation: h})
 	if inShard(h, alone) {
-		limit, short = room(limit, h.Most, 1), errCrowded
+		limit, short = room(limit, h.Most, 1), errContended
 	}
 	pgxOf(tx).later(statement{
 		sql:     takeReservationSQL,
@@ -198,7 +198,7 @@ func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Ti
 
 // checkReserved queues the check that what a paid order reserves was not suspended. It fails with order.ErrSuspended.
 func checkReserved(tx *ent.Tx, id order.ID, owner string) {
-	if s := spreadOf(tx); s != nil {
+	if s := shardsOf(tx); s != nil {
 		within(tx, order.ErrSuspended, anySuspendedSQL+" AND shard = $4", 0, id, owner, s.key(owner))
 		return
 	}
@@ -209,7 +209,7 @@ func checkReserved(tx *ent.Tx, id order.ID, owner string) {
 func (o Orders) Suspended(ctx context.Context, of order.Order) ([]order.Reservation, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	inShard := o.s.spread.inShard(of.Owner.Lower(), suspendedSQL, of.ID, of.Owner.Lower())
+	inShard := o.s.shards.inShard(of.Owner.Lower(), suspendedSQL, of.ID, of.Owner.Lower())
 	rows, err := o.s.pool.Query(ctx, inShard.sql, inShard.args...)
 	if err != nil {
 		return nil, mapError(err)
@@ -243,7 +243,7 @@ func (o Orders) resume(ctx context.Context, f job.Fence, of order.Order, all []o
 		lockAll(tx, locks)
 		fence(tx, f)
 		for _, h := range all {
-			s := spreadOf(tx)
+			s := shardsOf(tx)
 			if s != nil {
 				if err := s.fits(ctx, tx, h, s.key(owner)); err != nil {
 					return err
@@ -260,7 +260,7 @@ func (o Orders) resume(ctx context.Context, f job.Fence, of order.Order, all []o
 
 // changeReservations queues statements on the reservations of an owner.
 func changeReservations(tx *ent.Tx, owner string) func(sql string, args ...any) {
-	return func(sql string, args ...any) { pgxOf(tx).later(spreadOf(tx).inShard(owner, sql, args...)) }
+	return func(sql string, args ...any) { pgxOf(tx).later(shardsOf(tx).inShard(owner, sql, args...)) }
 }
 
 // A suspended reservation is taken again when its order is paid.
@@ -272,11 +272,11 @@ const pruneReservationsSQL = `
 
 // PruneReservations deletes up to limit reservations that were released before a time, and returns how many.
 func (s *Store) PruneReservations(ctx context.Context, before time.Time, limit int) (int, error) {
-	if s.spread == nil {
+	if s.shards == nil {
 		return s.pruneRows(ctx, everywhere(pruneReservationsSQL), before, limit)
 	}
 	pruned := 0
-	for _, key := range s.spread.keys {
+	for _, key := range s.shards.keys {
 		n, err := s.pruneRows(ctx, strings.ReplaceAll(pruneReservationsSQL, "%s", "shard = $3"), before, limit-pruned, key)
 		if pruned += n; err != nil || pruned == limit {
 			return pruned, err

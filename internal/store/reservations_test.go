@@ -99,7 +99,7 @@ func TestProvenPaymentIsNotUnpaid(t *testing.T) {
 		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 	}))
 	claim(t, s, p)
-	m, act := move(p, order.Settling, order.Settled), order.Act{Operator: "ada", Key: "k", Reason: "seen"}
+	m, act := move(p, order.Settling, order.Settled), order.OperatorContext{Operator: "ada", Key: "k", Reason: "seen"}
 	if err := s.Admin().Prove(t.Context(), settled(p), m, watchJob(p), act); err != nil {
 		t.Fatal(err)
 	}

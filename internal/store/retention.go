@@ -9,13 +9,13 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 )
 
-var _ auth.Leftovers = Leftovers{}
+var _ auth.ExpiredChallenges = ExpiredChallenges{}
 
-// Leftovers is auth.Leftovers in the database.
-type Leftovers struct{ s *Store }
+// ExpiredChallenges is auth.ExpiredChallenges in the database.
+type ExpiredChallenges struct{ s *Store }
 
-// Leftovers are the store's expired challenges and sessions.
-func (s *Store) Leftovers() Leftovers { return Leftovers{s} }
+// ExpiredChallenges are the store's expired challenges and sessions.
+func (s *Store) ExpiredChallenges() ExpiredChallenges { return ExpiredChallenges{s} }
 
 const (
 	countChallengesSQL = `SELECT count(*), count(*) FILTER (WHERE expires_at < $1) FROM challenges`
@@ -30,8 +30,8 @@ const (
 		DELETE FROM sessions WHERE id IN (SELECT id FROM old)`
 )
 
-// CountChallenges implements auth.Leftovers.
-func (l Leftovers) CountChallenges(ctx context.Context, before time.Time) (all, stale int, err error) {
+// CountChallenges implements auth.ExpiredChallenges.
+func (l ExpiredChallenges) CountChallenges(ctx context.Context, before time.Time) (all, stale int, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	if err := l.s.pool.QueryRow(ctx, countChallengesSQL, before).Scan(&all, &stale); err != nil {
@@ -40,25 +40,25 @@ func (l Leftovers) CountChallenges(ctx context.Context, before time.Time) (all, 
 	return all, stale, nil
 }
 
-// PruneChallenges implements auth.Leftovers.
-func (l Leftovers) PruneChallenges(ctx context.Context, before time.Time, limit int) (int, error) {
+// PruneChallenges implements auth.ExpiredChallenges.
+func (l ExpiredChallenges) PruneChallenges(ctx context.Context, before time.Time, limit int) (int, error) {
 	return l.s.pruneRows(ctx, pruneChallengesSQL, before, limit)
 }
 
-// PruneSessions implements auth.Leftovers.
-func (l Leftovers) PruneSessions(ctx context.Context, before time.Time, limit int) (int, error) {
+// PruneSessions implements auth.ExpiredChallenges.
+func (l ExpiredChallenges) PruneSessions(ctx context.Context, before time.Time, limit int) (int, error) {
 	return l.s.pruneRows(ctx, pruneSessionsSQL, before, limit)
 }
 
-// Looked implements auth.Leftovers.
-func (l Leftovers) Looked(ctx context.Context, operator string) error {
+// Looked implements auth.ExpiredChallenges.
+func (l ExpiredChallenges) Looked(ctx context.Context, operator string) error {
 	return l.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		return l.s.audit(ctx, tx, operator, "auth_challenges.retention", "", nil)
 	})
 }
 
-// Pruned implements auth.Leftovers.
-func (l Leftovers) Pruned(ctx context.Context, operator string, deleted int) error {
+// Pruned implements auth.ExpiredChallenges.
+func (l ExpiredChallenges) Pruned(ctx context.Context, operator string, deleted int) error {
 	return l.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		return l.s.audit(ctx, tx, operator, "auth_challenges.prune", "", deletion{deleted})
 	})

@@ -63,7 +63,7 @@ func (o Orders) settleTogether(ctx context.Context, batch []*settleMember) {
 		rows.write(tx)
 		return beforeSettle()
 	}))
-	if divides(err) {
+	if isMemberError(err) {
 		return
 	}
 	if err != nil && !errors.Is(err, ErrUnknownCommit) {

@@ -28,9 +28,9 @@ func claimedBy(t *testing.T, s *store.Store, n int) (all []settlementOf, claims 
 	return all, claims
 }
 
-// hourly are the turns of a claim, of which its wallet has so many in an hour.
-func hourly(p *checkout.ClaimRequest, count int) []limit.Turn {
-	return limit.New(limit.Rates{limit.Paid: {Count: count, Per: time.Hour}}, time.Now).Turn(limit.Paid,
+// hourly are the hits of a claim, of which its wallet has so many in an hour.
+func hourly(p *checkout.ClaimRequest, count int) []limit.Hit {
+	return limit.New(limit.Rates{limit.Paid: {Count: count, Per: time.Hour}}, time.Now).Hit(limit.Paid,
 		p.Order.Owner.Lower())
 }
 
@@ -192,7 +192,7 @@ func TestBatchThatIsCutOffIsStoredOrNot(t *testing.T) {
 					for n := range members {
 						owner++
 						p := claimRequest(fmt.Sprint("cut", n), owned(owner), func(p *checkout.ClaimRequest) {
-							p.MaxUndecided, p.Turns = 5, hourly(p, 5)
+							p.MaxUndecided, p.Hits = 5, hourly(p, 5)
 							p.Reservations = []order.Reservation{{Resource: "float", Units: 1, Most: 3, Limit: 100_000,
 								AsOf: time.Now()}}
 						})
@@ -255,7 +255,7 @@ func TestIdleStoreAnswersInOneRoundTrip(t *testing.T) {
 	const claims = 3
 	for i := range claims {
 		p := claimRequest("k", owned(i), func(p *checkout.ClaimRequest) {
-			p.MaxUndecided, p.Turns = 5, hourly(p, 5)
+			p.MaxUndecided, p.Hits = 5, hourly(p, 5)
 			p.Reservations = []order.Reservation{{Resource: "float", Units: 1, Most: 2, Limit: 1000, AsOf: time.Now()}}
 		})
 		n := settling(p)

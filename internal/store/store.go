@@ -45,8 +45,8 @@ type Config struct {
 // Store is the service's state.
 type Store struct {
 	pool conns
-	// spread is nil unless the database is distributed.
-	spread *spread
+	// shards is nil unless the database is distributed.
+	shards *ownerShards
 	ent    *ent.Client
 	bus    *bus
 	log    *slog.Logger
@@ -56,12 +56,12 @@ type Store struct {
 	// rule says which decisions wait for a second operator.
 	rule approval.Rule
 	// mark is nil until the first watermark.
-	mark    atomic.Pointer[mark]
-	claims  *batcher[checkout.ClaimRequest, checkout.ClaimResult]
-	settles *batcher[settleRequest, order.Order]
-	changes *batcher[change, struct{}]
-	lookups *batcher[lookUpRequest, any]
-	crowds  crowds
+	mark      atomic.Pointer[mark]
+	claims    *batcher[checkout.ClaimRequest, checkout.ClaimResult]
+	settles   *batcher[settleRequest, order.Order]
+	changes   *batcher[change, struct{}]
+	lookups   *batcher[lookUpRequest, any]
+	contended contended
 }
 
 // Open connects and checks that the database answers; CheckSchema checks whether it is migrated.
@@ -105,11 +105,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if s.spread, err = readSpread(ctx, pool); err != nil {
+	if s.shards, err = readShards(ctx, pool); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("read the shards: %w", err)
 	}
-	driver.spread = s.spread
+	driver.shards = s.shards
 	s.bus.start()
 	return s, nil
 }
@@ -134,8 +134,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return mapError(s.pool.Ping(ctx))
 }
 
-// frozen is for what several statements read as it was at one time.
-var frozen = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+// snapshotTx is for what several statements read as it was at one time.
+var snapshotTx = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 
 func readTimesInUTC(types *pgtype.Map) {
 	types.RegisterType(&pgtype.Type{

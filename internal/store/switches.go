@@ -26,7 +26,7 @@ func (d Admin) Switches(ctx context.Context) ([]availability.Switch, error) {
 }
 
 // LookAtSwitches implements admin.Switches.
-func (d Admin) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+func (d Admin) LookAtSwitches(ctx context.Context, act order.OperatorContext) ([]availability.Switch, error) {
 	var all []availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
 		if all, err = d.s.switches(ctx, tx.KillSwitch); err != nil {
@@ -71,7 +71,7 @@ type switched struct {
 
 // SetSwitch implements admin.Switches.
 func (d Admin) SetSwitch(
-	ctx context.Context, product order.Kind, paused bool, act order.Act,
+	ctx context.Context, product order.Kind, paused bool, act order.OperatorContext,
 ) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {

@@ -15,7 +15,7 @@ import (
 
 func pause(t *testing.T, s *store.Store, product order.Kind, paused bool, key string) {
 	t.Helper()
-	act := order.Act{Operator: "ann", Reason: "drill", Key: key}
+	act := order.OperatorContext{Operator: "ann", Reason: "drill", Key: key}
 	if _, err := s.Admin().SetSwitch(t.Context(), product, paused, act); err != nil {
 		t.Errorf("set the switch: %v", err)
 	}

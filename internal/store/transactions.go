@@ -58,7 +58,7 @@ func (t Transactions) prepare(
 	ctx context.Context, tx *ent.Tx, payments []uuid.UUID, relayer x402.Address, w payment.Window, sign payment.SignBatch,
 ) ([]payment.Transaction, error) {
 	if t.stored {
-		touchOne(tx, payment.ErrNotStored, storedSQL, payments)
+		mustAffectOne(tx, payment.ErrNotStored, storedSQL, payments)
 	}
 	lock(tx, "relayer/"+relayer.Lower())
 	open, err := tx.TransactionMember.Query().
@@ -237,7 +237,7 @@ const lostSQL = `
 func (t Transactions) Lost(
 	ctx context.Context, p payment.Payment, since time.Time,
 ) (lost payment.Losses, err error) {
-	err = t.s.pool.QueryRow(ctx, t.s.spread.read(lostSQL), p.ID, p.CreatedAt.Add(-payment.ClockSkew), p.Network,
+	err = t.s.pool.QueryRow(ctx, t.s.shards.read(lostSQL), p.ID, p.CreatedAt.Add(-payment.ClockSkew), p.Network,
 		p.Asset.Lower(), p.Authorization.From.Lower(), since).Scan(&lost.Reverts, &lost.Payer, &lost.All)
 	return lost, mapError(err)
 }
@@ -253,7 +253,7 @@ func (t Transactions) Spent(ctx context.Context, relayers []x402.Address, since 
 	for i, r := range relayers {
 		keys[i] = r.Lower()
 	}
-	err = t.s.pool.QueryRow(ctx, t.s.spread.read(relayerSpentSQL), keys, since).Scan(&wei)
+	err = t.s.pool.QueryRow(ctx, t.s.shards.read(relayerSpentSQL), keys, since).Scan(&wei)
 	return wei, mapError(err)
 }
 

@@ -204,6 +204,6 @@ func (t Treasury) Read(ctx context.Context, provider string) (time.Time, error) 
 // Audit implements reconcile.Reports.
 func (t Treasury) Audit(ctx context.Context, operator, action string) error {
 	return t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		return t.s.record(ctx, tx, card.Act{Operator: operator}, action, t.payTo, nil, nil)
+		return t.s.record(ctx, tx, card.OperatorContext{Operator: operator}, action, t.payTo, nil, nil)
 	})
 }

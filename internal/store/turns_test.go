@@ -92,11 +92,11 @@ type workArgs struct{ Of job.Kind }
 // Kind implements job.Args.
 func (w workArgs) Kind() job.Kind { return w.Of }
 
-func load(on uuid.UUID, of order.ID, amount money.Cents) card.Turn {
-	return card.Turn{Card: on, Order: of, Ref: fulfilmenttest.NewRef(), Load: amount, Held: true}
+func load(on uuid.UUID, of order.ID, amount money.Cents) card.MovementLock {
+	return card.MovementLock{Card: on, Order: of, Ref: fulfilmenttest.NewRef(), Load: amount, Held: true}
 }
 
-func (g garage) take(f job.Fence, t card.Turn, target money.Cents, want error) {
+func (g garage) take(f job.Fence, t card.MovementLock, target money.Cents, want error) {
 	g.Helper()
 	got, err := g.s.Cards().TakeTurn(g.Context(), f, t)
 	if got != target || !errors.Is(err, want) {
@@ -201,7 +201,7 @@ func TestFeeAndLoadTakeTurns(t *testing.T) {
 	f, owner := g.worker("w"), x402.Address{19: 4}
 	on := g.card(owner, 2500)
 	fee := g.worker("fee", owner)
-	withdrawal := card.Turn{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}
+	withdrawal := card.MovementLock{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}
 	g.take(fee, withdrawal, 0, nil)
 	turn := load(on, g.order(owner, order.Provisioning), 1000)
 	g.take(f, turn, 0, card.ErrBusy)
@@ -270,6 +270,6 @@ func TestOwnersChangeAndMovementsTakeTurns(t *testing.T) {
 	begin(first, time.Hour, card.ErrBusy)
 	end(second)
 	fee := g.worker("fee", owner)
-	g.take(fee, card.Turn{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}, 0, nil)
+	g.take(fee, card.MovementLock{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}, 0, nil)
 	begin(first, time.Hour, card.ErrBusy)
 }

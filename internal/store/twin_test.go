@@ -306,7 +306,7 @@ func (w *twins) turn() {
 	w.call(fmt.Sprint("turn ", act), func(i int, s checkouttest.Store) (any, error) {
 		switch act {
 		case 0, 1:
-			turn := card.Turn{Card: c.ID, Order: p.Order.ID, Ref: c.Ref, Load: 100, Held: change[15] == 1}
+			turn := card.MovementLock{Card: c.ID, Order: p.Order.ID, Ref: c.Ref, Load: 100, Held: change[15] == 1}
 			return s.Cards.TakeTurn(w.Context(), f[i], turn)
 		case 2:
 			return nil, s.Cards.BeginChange(w.Context(), c.ID, change, 5*time.Second)
@@ -359,7 +359,7 @@ func (w *twins) expire() {
 // pause stops or resumes the sale of cards; it is resumed more often.
 func (w *twins) pause() {
 	paused := w.IntN(8) == 0
-	act := order.Act{Operator: "ada", Key: fmt.Sprint(w.calls), Reason: "twins"}
+	act := order.OperatorContext{Operator: "ada", Key: fmt.Sprint(w.calls), Reason: "twins"}
 	w.call("pause", func(_ int, s checkouttest.Store) (any, error) {
 		if s.Memory != nil {
 			return nil, s.Memory.SetSwitch(w.Context(), card.Kind, paused)
@@ -392,7 +392,7 @@ func (w *twins) compareAll() {
 			if s.Memory != nil {
 				return moves(s.Memory.Orders().Timeline(id)), nil
 			}
-			history, err := s.Postgres.Admin().History(w.Context(), id, order.Act{Operator: "ada"})
+			history, err := s.Postgres.Admin().History(w.Context(), id, order.OperatorContext{Operator: "ada"})
 			return moves(history.Timeline), err
 		})
 	}

@@ -95,9 +95,9 @@ func insert[T any](tx *ent.Tx, into table.Of[T], row *T) {
 // divisionByZero is the error by which a queued statement makes the server roll its transaction back.
 const divisionByZero = "22012"
 
-// touchOne queues a statement that locks or changes a row, and returns a value of it. Without such a row it divides by
+// mustAffectOne queues a statement that locks or changes a row, and returns a value of it. Without such a row it divides by
 // zero: the server rolls the transaction back, which fails with otherwise, without a round trip before the commit.
-func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
+func mustAffectOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	pgxOf(tx).later(statement{
 		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
 		refused: func(err *pgconn.PgError) error {
@@ -109,11 +109,11 @@ func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	})
 }
 
-// touchInserted is touchOne for an INSERT. A distributed database does not insert on the way, so there it costs a round
+// touchInserted is mustAffectOne for an INSERT. A distributed database does not insert on the way, so there it costs a round
 // trip.
 func touchInserted(ctx context.Context, tx *ent.Tx, otherwise error, sql string, args ...any) error {
-	if spreadOf(tx) == nil {
-		touchOne(tx, otherwise, sql, args...)
+	if shardsOf(tx) == nil {
+		mustAffectOne(tx, otherwise, sql, args...)
 		return nil
 	}
 	tag, err := raw(tx).Exec(ctx, sql, args...)

@@ -38,11 +38,11 @@ const (
 
 // ListUnmatched implements reconcile.UnmatchedTransfers.
 func (t Treasury) ListUnmatched(
-	ctx context.Context, q reconcile.UnmatchedQuery, act order.Act,
+	ctx context.Context, q reconcile.UnmatchedQuery, act order.OperatorContext,
 ) ([]reconcile.UnmatchedTransfer, error) {
 	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, spreadOf(tx).read(unmatchedListSQL), t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
+		rows, err := raw(tx).Query(ctx, shardsOf(tx).read(unmatchedListSQL), t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ type resolved struct {
 
 // Resolve implements reconcile.UnmatchedTransfers.
 func (t Treasury) Resolve(
-	ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act,
+	ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.OperatorContext,
 ) (reconcile.UnmatchedTransfer, error) {
 	var unmatched reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
@@ -87,7 +87,7 @@ func (t Treasury) Resolve(
 // resolve is Resolve in a transaction. With mayWait, a resolution that needs a second operator is stored for one
 // instead.
 func (t Treasury) resolve(
-	ctx context.Context, tx *ent.Tx, at reconcile.Place, as reconcile.Resolution, act order.Act, mayWait bool,
+	ctx context.Context, tx *ent.Tx, at reconcile.Place, as reconcile.Resolution, act order.OperatorContext, mayWait bool,
 ) (unmatched reconcile.UnmatchedTransfer, err error) {
 	lock(tx, "transfer/"+at.String())
 	repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
@@ -128,7 +128,7 @@ func (t Treasury) resolve(
 func (t Treasury) unmatchedAt(
 	ctx context.Context, tx *ent.Tx, at reconcile.Place,
 ) (unmatched reconcile.UnmatchedTransfer, err error) {
-	rows, err := raw(tx).Query(ctx, spreadOf(tx).read(unmatchedTransferSQL), t.asset, t.payTo, at.Transaction.String(),
+	rows, err := raw(tx).Query(ctx, shardsOf(tx).read(unmatchedTransferSQL), t.asset, t.payTo, at.Transaction.String(),
 		int64(at.LogIndex))
 	if err != nil {
 		return unmatched, err
@@ -141,7 +141,7 @@ func (t Treasury) unmatchedAt(
 }
 
 // atVersion refuses an action whose operator has seen its subject at another version.
-func atVersion(act order.Act, version int) error {
+func atVersion(act order.OperatorContext, version int) error {
 	if at(act, int64(version)) != nil {
 		return reconcile.ErrChanged
 	}

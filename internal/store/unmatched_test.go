@@ -31,10 +31,12 @@ func TestUnmatchedTransferIsResolvedOnce(t *testing.T) {
 	if err := books.Conclude(t.Context(), reconcile.Conclusion{Postings: posted}); err != nil {
 		t.Fatal(err)
 	}
-	ada := func(key, reason string) order.Act { return order.Act{Operator: "ada", Key: key, Reason: reason} }
+	ada := func(key, reason string) order.OperatorContext {
+		return order.OperatorContext{Operator: "ada", Key: key, Reason: reason}
+	}
 	list := func(q reconcile.UnmatchedQuery) (all []reconcile.Transfer) {
 		t.Helper()
-		page, err := books.ListUnmatched(t.Context(), q, order.Act{Operator: "ada"})
+		page, err := books.ListUnmatched(t.Context(), q, order.OperatorContext{Operator: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 		row := orderRow(ord)
 		row.RequestID = requestOf(ctx)
 		insert(tx, ent.OrderTable, row)
-		takeTurns(tx, b.Turns)
+		countHits(tx, b.Hits)
 		return faultpoint.Fail("create.before_commit")
 	})
 	if err == nil {
@@ -54,7 +54,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 		return stored, nil
 	}
 	if !violates(err, "orders_purchase") && !errors.Is(err, ErrUnknownCommit) {
-		return order.Order{}, o.s.refusedTurn(ctx, err)
+		return order.Order{}, o.s.refusedHit(ctx, err)
 	}
 	// A copy of the request created it, or this one did before its answer was lost.
 	known, lookup := o.FindByKey(ctx, ord.Kind, ord.Owner, ord.Key)
@@ -120,8 +120,8 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	if err := m.Check(); err != nil {
 		return 0, err
 	}
-	if o.s.spread != nil {
-		return o.expireSpread(ctx, m, limit)
+	if o.s.shards != nil {
+		return o.expireSharded(ctx, m, limit)
 	}
 	var n int64
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {

@@ -54,15 +54,15 @@ func (w Webhooks) Keep(ctx context.Context, e webhook.Stored, then job.New) (fre
 	return fresh && err == nil, err
 }
 
-// Hurry implements webhook.Store.
-func (w Webhooks) Hurry(ctx context.Context, a webhook.About) (jobs int, err error) {
+// WakeJobs implements webhook.Store.
+func (w Webhooks) WakeJobs(ctx context.Context, a webhook.About) (jobs int, err error) {
 	owners, err := w.owners(ctx, a)
 	if err != nil || len(owners) == 0 {
 		return 0, err
 	}
 	groups := [][]string{owners}
-	if w.s.spread != nil {
-		groups = w.s.spread.groups(owners)
+	if w.s.shards != nil {
+		groups = w.s.shards.groups(owners)
 	}
 	for _, some := range groups {
 		n, err := w.hurry(ctx, some)

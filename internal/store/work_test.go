@@ -61,7 +61,7 @@ func TestDecisionOfAnOrderWithoutItsJob(t *testing.T) {
 	if err := decide(); err != nil {
 		t.Errorf("a repeat: %v", err)
 	}
-	late := order.Act{Operator: "ann", Key: "late", Reason: "because"}
+	late := order.OperatorContext{Operator: "ann", Key: "late", Reason: "because"}
 	err := s.Admin().Decide(t.Context(), decided(decidedOne, order.Fulfilled, late), late)
 	if !errors.Is(err, admin.ErrNotInReview) {
 		t.Errorf("another decision: %v", err)

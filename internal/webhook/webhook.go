@@ -81,8 +81,8 @@ type Store interface {
 	// Keep stores an event and queues a job, in one transaction. fresh is false when the provider's event is stored
 	// already, and then nothing changes.
 	Keep(ctx context.Context, s Stored, then job.New) (fresh bool, err error)
-	// Hurry makes the jobs due that wait for a provider about these cards and eSIMs.
-	Hurry(ctx context.Context, a About) (jobs int, err error)
+	// WakeJobs makes the jobs due that wait for a provider about these cards and eSIMs.
+	WakeJobs(ctx context.Context, a About) (jobs int, err error)
 	// Prune deletes at most so many events that were received before a time.
 	Prune(ctx context.Context, before time.Time, limit int) (int, error)
 }
@@ -98,10 +98,10 @@ type Config struct {
 	Store Store
 	// Sources are the providers, by their names.
 	Sources map[string]Source
-	// Look reads what an event of a provider is about from that provider; nil where there is nothing to read.
-	Look func(ctx context.Context, provider string, a About) error
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Refresh reads what an event of a provider is about from that provider; nil where there is nothing to read.
+	Refresh func(ctx context.Context, provider string, a About) error
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Inbox takes events.
@@ -191,12 +191,12 @@ func (i *Inbox) Work(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the event: %w", err)
 	}
-	hurried, err := i.Store.Hurry(ctx, a.About)
+	hurried, err := i.Store.WakeJobs(ctx, a.About)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("hurry the waiting jobs: %w", err)
 	}
-	if i.Look != nil {
-		err = i.Look(ctx, a.Provider, a.About)
+	if i.Refresh != nil {
+		err = i.Refresh(ctx, a.Provider, a.About)
 	}
 	faultpoint.Reach("webhook.read")
 	i.Log.DebugContext(ctx, "webhook read", slog.String("provider", a.Provider), slog.Int("jobs", hurried),

@@ -28,7 +28,7 @@ type Challenges struct {
 var _ auth.Challenges = (*Challenges)(nil)
 
 // Create implements auth.Challenges.
-func (s *Challenges) Create(_ context.Context, c auth.Challenge, _ ...limit.Turn) error {
+func (s *Challenges) Create(_ context.Context, c auth.Challenge, _ ...limit.Hit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, twice := s.rows[c.ID]; twice {
@@ -42,8 +42,8 @@ func (s *Challenges) Create(_ context.Context, c auth.Challenge, _ ...limit.Turn
 }
 
 // Spend implements auth.Challenges.
-func (s *Challenges) Spend(ctx context.Context, c auth.Challenge, turns ...limit.Turn) (bool, error) {
-	err := s.Create(ctx, c, turns...)
+func (s *Challenges) Spend(ctx context.Context, c auth.Challenge, hits ...limit.Hit) (bool, error) {
+	err := s.Create(ctx, c, hits...)
 	if errors.Is(err, errTwice) {
 		return false, nil
 	}
@@ -96,7 +96,7 @@ func (s *Challenges) Open(
 }
 
 // Consume implements auth.Challenges.
-func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ ...limit.Turn) (bool, error) {
+func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ ...limit.Hit) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.rows[id]
@@ -109,7 +109,7 @@ func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ .
 }
 
 // Void implements auth.Challenges.
-func (s *Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, _ ...limit.Turn) error {
+func (s *Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, _ ...limit.Hit) error {
 	_, err := s.Consume(ctx, id, now)
 	return err
 }

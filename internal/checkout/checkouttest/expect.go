@@ -70,7 +70,7 @@ func WantFault(t *testing.T, err error, code fault.Code) *fault.Fault {
 // Decide runs an operator's decision, under a key made of its reason.
 func (s *Shop) Decide(t *testing.T, id order.ID, d admin.Decision, reason string) admin.ReviewItem {
 	t.Helper()
-	q, err := s.Admin.Decide(t.Context(), id, d, order.Act{Operator: "ada", Key: reason, Reason: reason})
+	q, err := s.Admin.Decide(t.Context(), id, d, order.OperatorContext{Operator: "ada", Key: reason, Reason: reason})
 	if err != nil {
 		t.Fatalf("decide %s: %v", d, err)
 	}
@@ -93,7 +93,7 @@ func (s *Shop) timeline(t *testing.T, id order.ID) []order.Event {
 	if kept := s.Store.Memory; kept != nil {
 		return kept.Orders().Timeline(id)
 	}
-	history, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "test"})
+	history, err := s.Admin.Inspect(t.Context(), id, order.OperatorContext{Operator: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

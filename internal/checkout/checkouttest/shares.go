@@ -201,9 +201,9 @@ func InFlight(most int, within time.Duration) func(*checkout.ClaimRequest) {
 func limitsOfAPayerHoldOverTwoProcesses(t *testing.T, db Database) {
 	stores := []Store{db.Open(t, nil), db.Open(t, nil)}
 	const most = 3
-	turns := func(class limit.Class) func(*checkout.ClaimRequest) {
+	hits := func(class limit.Class) func(*checkout.ClaimRequest) {
 		rates := limit.New(limit.Rates{class: {Count: most, Per: time.Hour}}, time.Now)
-		return func(p *checkout.ClaimRequest) { p.Turns = rates.Turn(class, p.Order.Owner.Lower()) }
+		return func(p *checkout.ClaimRequest) { p.Hits = rates.Hit(class, p.Order.Owner.Lower()) }
 	}
 	isRefused := func(err error) bool { return refused(err) != nil }
 	for i, c := range []struct {
@@ -211,8 +211,8 @@ func limitsOfAPayerHoldOverTwoProcesses(t *testing.T, db Database) {
 		limit   func(*checkout.ClaimRequest)
 		refused func(error) bool
 	}{
-		{"paid", turns(limit.Paid), isRefused},
-		{"orders", turns(limit.Orders), isRefused},
+		{"paid", hits(limit.Paid), isRefused},
+		{"orders", hits(limit.Orders), isRefused},
 		{"in flight", InFlight(most, time.Hour), func(err error) bool {
 			no := refused(err)
 			return no != nil && no.Limit == most && no.Code == fault.RateLimited && no.State.RetryAfter > 0

@@ -55,7 +55,7 @@ func examineSecondApprover(ctx context.Context, cfg app.Config) finding {
 }
 
 // mintedTreasurers are those whose tokens were minted and can be used.
-func mintedTreasurers(ctx context.Context, cfg app.Config) (all []order.Act, err error) {
+func mintedTreasurers(ctx context.Context, cfg app.Config) (all []order.OperatorContext, err error) {
 	s, err := store.Open(ctx, store.Config{
 		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
 	})
@@ -66,7 +66,7 @@ func mintedTreasurers(ctx context.Context, cfg app.Config) (all []order.Act, err
 	tokens, err := s.OperatorTokens().Active(ctx)
 	for _, t := range tokens {
 		if t.Role.Covers(auth.RoleTreasurer) {
-			all = append(all, order.Act{Operator: t.Name, Minters: t.Minters})
+			all = append(all, order.OperatorContext{Operator: t.Name, Minters: t.Minters})
 		}
 	}
 	return all, err

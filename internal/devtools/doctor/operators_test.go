@@ -54,7 +54,7 @@ func TestSecondApproverHasToBePossible(t *testing.T) {
 		_, _, err := s.OperatorTokens().Mint(t.Context(), auth.OperatorToken{
 			ID: uuid.Must(uuid.NewV7()), Name: name, Role: role, Hash: [32]byte([]byte(strings.Repeat(name[:1], 32))),
 			Minters: minters, MintedAt: now, ExpiresAt: now.Add(ends),
-		}, order.Act{Operator: minters[0], Key: name, Reason: "r"})
+		}, order.OperatorContext{Operator: minters[0], Key: name, Reason: "r"})
 		if err != nil {
 			t.Fatal(err)
 		}

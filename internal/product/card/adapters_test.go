@@ -122,7 +122,7 @@ func newLimit(t *testing.T) vendor {
 // sells makes the product sell this issuer's cards.
 func (v vendor) sells(cfg *card.Config, _ *cardtest.Issuer) {
 	cfg.Providers[0] = card.Provider{
-		Issuer: v.client, Vault: v.client, Stock: v.client, Roll: v.client, Traits: v.client.Traits(),
+		Issuer: v.client, Vault: v.client, Stock: v.client, Lister: v.client, Traits: v.client.Traits(),
 		Capabilities: v.client.Capabilities(),
 	}
 }

@@ -107,8 +107,8 @@ type Seen struct {
 	AsOf time.Time
 }
 
-// Turn is one movement of a card, as it takes its turn.
-type Turn struct {
+// MovementLock is one movement of a card, as it takes its turn.
+type MovementLock struct {
 	Card uuid.UUID
 	// Order is whose movement it is; empty for that of a job, which is FeeJob.
 	Order  order.ID
@@ -152,7 +152,7 @@ type Store interface {
 	Owned
 	Openings
 	Fees
-	Turns
+	MovementLocks
 	States
 	order.Float
 }
@@ -195,14 +195,14 @@ type Fees interface {
 	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
 }
 
-// Turns give a card to one movement or change at a time.
-type Turns interface {
+// MovementLocks give a card to one movement or change at a time.
+type MovementLocks interface {
 	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
 	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
 	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing; a change's of the owner.
 	// The same turn is given again, with the same target. ErrClosing for an order's that has not begun, once a closing is
 	// ordered.
-	TakeTurn(ctx context.Context, f job.Fence, t Turn) (target money.Cents, err error)
+	TakeTurn(ctx context.Context, f job.Fence, t MovementLock) (target money.Cents, err error)
 	// BeginChange takes a card for a change of its owner's, until EndChange or for so long at most. Until then there is no
 	// other change, and no movement takes its turn. ErrBusy while another change or a movement has the card, as for
 	// TakeTurn with Turn.Held.

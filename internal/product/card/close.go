@@ -263,7 +263,7 @@ func (c *Closings) lock(ctx context.Context, at *provider, l *job.Lease, a Close
 		return a, nil, err
 	}
 	faultpoint.Reach("close.locked")
-	books, err := c.Cards.Store.TakeTurn(ctx, l.Fence(), Turn{
+	books, err := c.Cards.Store.TakeTurn(ctx, l.Fence(), MovementLock{
 		Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref(), Held: true, Closing: true,
 	})
 	switch {

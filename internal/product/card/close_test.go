@@ -97,7 +97,7 @@ func closing(t *testing.T, limits bool, traits fulfilment.Traits, tell func(c *c
 		c.issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Limits: limits, Traits: traits})
 		cfg := c.Config
 		cfg.Providers = []card.Provider{{
-			Issuer: c.issuer, Vault: c.issuer, Stock: c.issuer, Roll: c.issuer, Controls: c.issuer, Closer: c.issuer,
+			Issuer: c.issuer, Vault: c.issuer, Stock: c.issuer, Lister: c.issuer, Controls: c.issuer, Closer: c.issuer,
 			Traits: traits, Capabilities: c.issuer.Capabilities(),
 		}}
 		c.Cards = card.New(cfg)
@@ -131,7 +131,7 @@ func (c *closer) sold() card.Card { return c.card(c.order) }
 
 func (c *closer) close() job.Row {
 	c.Helper()
-	row, err := c.admin.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+	row, err := c.admin.Close(c.Context(), c.sold().ID, card.OperatorContext{Operator: "op"})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestRefusedWithdrawalWaitsForAnOperator(t *testing.T) {
 				if len(c.refunds.paid) != 0 {
 					c.Errorf("paid back: %v", c.refunds.paid)
 				}
-				if _, err := c.admin.Retry(c.Context(), c.row().ID, card.Act{Operator: "op"}); err != nil {
+				if _, err := c.admin.Retry(c.Context(), c.row().ID, card.OperatorContext{Operator: "op"}); err != nil {
 					c.Fatal(err)
 				}
 				c.pass(time.Minute)
@@ -361,7 +361,7 @@ func TestRefundThatFailsOrWaitsEndsOnce(t *testing.T) {
 			c.args().Stage != card.StageRefunding {
 			c.Fatalf("the closing is %s in %s: %q", row.Status, c.args().Stage, row.LastError)
 		}
-		if _, err := c.admin.Retry(c.Context(), c.row().ID, card.Act{Operator: "op"}); err != nil {
+		if _, err := c.admin.Retry(c.Context(), c.row().ID, card.OperatorContext{Operator: "op"}); err != nil {
 			c.Fatal(err)
 		}
 		c.pass(time.Minute)
@@ -475,27 +475,27 @@ func (unable) Closes(string) bool { return false }
 
 func TestOnlyACardWhoseFeeIsDecidedIsClosed(t *testing.T) {
 	closing(t, false, careful, func(c *closer) {
-		_, err := c.admin.Close(c.Context(), uuid.New(), card.Act{Operator: "op"})
+		_, err := c.admin.Close(c.Context(), uuid.New(), card.OperatorContext{Operator: "op"})
 		wantFault(c.T, err, fault.CardNotFound)
-		_, err = c.admin.Retry(c.Context(), uuid.New(), card.Act{Operator: "op"})
+		_, err = c.admin.Retry(c.Context(), uuid.New(), card.OperatorContext{Operator: "op"})
 		wantFault(c.T, err, fault.JobNotFound)
 		poor := c.admin
 		poor.Issuers = unable{}
-		_, err = poor.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+		_, err = poor.Close(c.Context(), c.sold().ID, card.OperatorContext{Operator: "op"})
 		wantFault(c.T, err, fault.CardControlMissing)
 
 		c.issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
 		second := c.sold()
 		second.ID, second.Status = uuid.New(), card.Active
 		c.store.Put(second)
-		_, err = c.admin.Close(c.Context(), second.ID, card.Act{Operator: "op"})
+		_, err = c.admin.Close(c.Context(), second.ID, card.OperatorContext{Operator: "op"})
 		wantFault(c.T, err, fault.CardNotActive)
 	})
 	closing(t, false, careful, func(c *closer) {
 		c.issuer.Fault(cardtest.Move, fulfilmenttest.Refused)
 		c.order = c.paidBy(x402.Address{1})
 		c.pass(time.Minute)
-		_, err := c.admin.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
+		_, err := c.admin.Close(c.Context(), c.sold().ID, card.OperatorContext{Operator: "op"})
 		wantFault(c.T, err, fault.FeeOutstanding)
 	})
 }
@@ -523,7 +523,7 @@ func TestClosingFindsItsOwnWithdrawal(t *testing.T) {
 // TestRefundByHandIsConcluded: only by a transaction that the chain shows, and once.
 func TestRefundByHandIsConcluded(t *testing.T) {
 	closing(t, false, careful, func(c *closer) {
-		act := card.Act{Operator: "op", Reason: "sent from the safe"}
+		act := card.OperatorContext{Operator: "op", Reason: "sent from the safe"}
 		right, wrong := x402.Hash{1}, x402.Hash{2}
 		c.refunds.byHand = map[x402.Hash]money.USDC{right: money.Cents(1500).USDC(), wrong: money.Cents(1499).USDC()}
 		conclude := func(hash x402.Hash, want fault.Code) {

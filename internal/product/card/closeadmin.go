@@ -28,15 +28,15 @@ type ClosingFacts struct {
 // per key.
 type CloseJobs interface {
 	// Closings lists closings, newest first. It is audited.
-	Closings(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
+	Closings(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
 	// and decide is not called. ErrNotFound when there is no such card, approval.PendingError when the closing waits for a
 	// second operator, else the error of decide.
-	OrderClosing(ctx context.Context, id uuid.UUID, decide func(ClosingFacts) (CloseArgs, error), act Act) (job.Row, error)
+	OrderClosing(ctx context.Context, id uuid.UUID, decide func(ClosingFacts) (CloseArgs, error), act OperatorContext) (job.Row, error)
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
 	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at
 	// the act's version.
-	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
+	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext) (job.Row, error)
 	// Refunding finds a closing, the owner of its card, and whether a refund of its order is signed that may still be
 	// paid. ErrNotFound when there is no such closing.
 	Refunding(ctx context.Context, id uuid.UUID) (row job.Row, owner x402.Address, signed bool, err error)
@@ -45,7 +45,7 @@ type CloseJobs interface {
 	// payment.ErrRefundSigned while a refund of its order may still be paid, payment.ErrTransferUsed when the transaction
 	// has concluded something else, ErrNotFound when there is no such closing, ErrChanged when it is not at the act's
 	// version.
-	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
+	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext) (job.Row, error)
 }
 
 // Closers know which providers close cards.
@@ -65,13 +65,13 @@ type CloseAdmin struct {
 }
 
 // List shows a page of closings, newest first.
-func (d CloseAdmin) List(ctx context.Context, q JobQuery, act Act) ([]job.Row, error) {
+func (d CloseAdmin) List(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error) {
 	return d.Jobs.Closings(ctx, q, act)
 }
 
 // Close orders the closing of a card. A repeat, with whatever key, changes nothing and returns the closing as it is
 // now.
-func (d CloseAdmin) Close(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d CloseAdmin) Close(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
 	row, err := d.Jobs.OrderClosing(ctx, id, d.Closing, act)
 	if err != nil {
 		return job.Row{}, Ordering(err)
@@ -125,7 +125,7 @@ func (d CloseAdmin) Closing(s ClosingFacts) (CloseArgs, error) {
 
 // Retry lets a closing that waits for an operator go on with its stage. Nothing that the issuer or the chain may have
 // taken is sent under another reference. A closing in another status stays as it is.
-func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
 	row, err := d.Jobs.RetryClosing(ctx, id, func(row job.Row) (CloseArgs, error) {
 		a, err := job.Decode[CloseArgs](row)
 		if err != nil {
@@ -149,7 +149,7 @@ func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 // Conclude lets a closing whose refund was done by hand go on, by the transaction that did it: the chain shows that it
 // transferred the remainder to the card's owner. While a refund of the service's own may still be paid, it does not. A
 // repeat changes nothing.
-func (d CloseAdmin) Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act Act) (job.Row, error) {
+func (d CloseAdmin) Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act OperatorContext) (job.Row, error) {
 	row, owner, signed, err := d.Jobs.Refunding(ctx, id)
 	if err != nil {
 		return job.Row{}, concluding(err)

@@ -109,7 +109,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	if errors.Is(err, errNotConfigured) {
 		return job.Review("the issuer " + a.Provider + " is not configured"), nil
 	}
-	switch _, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref()}); {
+	switch _, err := c.Store.TakeTurn(ctx, l.Fence(), MovementLock{Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref()}); {
 	case errors.Is(err, ErrBusy):
 		// Nothing is sent, so no time of the issuer's runs.
 		return job.Snooze(c.Poll), nil

@@ -15,8 +15,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Act is an operator's action, for the audit trail.
-type Act = order.Act
+// OperatorContext is an operator's action, for the audit trail.
+type OperatorContext = order.OperatorContext
 
 // JobQuery selects a page of fee jobs, or of closings.
 type JobQuery struct {
@@ -31,19 +31,19 @@ type JobQuery struct {
 // FeeJobs reads and changes the fee jobs for operators. Each write has its audit record in the same transaction.
 type FeeJobs interface {
 	// FeeJobs lists jobs, newest first. It is audited.
-	FeeJobs(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
+	FeeJobs(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error)
 	// FeeJob finds one. ErrNotFound when there is none.
 	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
 	// Conclude sets a job that is not final to the status that the issuer confirmed, and adds the postings. If the
 	// status is unchanged, it only writes the audit record. done is false when the job has changed since row was read.
-	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act Act) (done bool, err error)
+	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act OperatorContext) (done bool, err error)
 	// Retry queues the next version of a failed job, once per key. ErrNotFailed when it is not failed, order.KeyReused
 	// when the operator used the key for another reason, ErrChanged when it is not at the act's version.
-	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
+	Retry(ctx context.Context, row job.Row, next FeeArgs, act OperatorContext) error
 	// WriteOff writes the fee of a job off, once per key. decide is called with the locked job, and returns its new
 	// arguments and the postings. ErrNotFailed when the job has changed since row was read, else the error of decide;
 	// order.KeyReused and ErrChanged as in Retry.
-	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act Act) error
+	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act OperatorContext) error
 }
 
 // FeeConclusion is the status of a fee job that the issuer confirmed, with its consequences.
@@ -108,12 +108,12 @@ type FeeAdmin struct {
 }
 
 // List shows a page of fee jobs, newest first.
-func (d FeeAdmin) List(ctx context.Context, q JobQuery, act Act) ([]job.Row, error) {
+func (d FeeAdmin) List(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error) {
 	return d.Jobs.FeeJobs(ctx, q, act)
 }
 
 // Reconcile reads the outcome of a job's withdrawal and records it. It sends nothing again.
-func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
 	row, a, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
@@ -163,7 +163,7 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 }
 
 // Retry queues the next version of a withdrawal that the issuer confirmed as failed.
-func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
 	row, a, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
@@ -182,7 +182,7 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, er
 }
 
 // WriteOff writes off a fee that the holder has spent, which allows the owner's top-ups again.
-func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
 	row, _, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err

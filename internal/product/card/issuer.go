@@ -32,8 +32,8 @@ type Issuer interface {
 	Moved(ctx context.Context, account string, ref fulfilment.Ref) (MovementRecord, error)
 }
 
-// Roll lists the cards at an issuer, which shows those that it locked or terminated without a call for each.
-type Roll interface {
+// CardLister lists the cards at an issuer, which shows those that it locked or terminated without a call for each.
+type CardLister interface {
 	// Accounts is a page of the cards after a cursor, oldest first; an empty cursor starts at the beginning. next is
 	// the cursor of the next page, or empty after the last.
 	Accounts(ctx context.Context, after string) (page []Account, next string, err error)

@@ -136,7 +136,7 @@ func TestLimitsAndMovementsTakeTurns(t *testing.T) {
 	if err := s.store.EndChange(t.Context(), id, change); err != nil {
 		t.Fatal(err)
 	}
-	turn := card.Turn{Card: id, Order: "ord_load", Ref: fulfilmenttest.NewRef(), Load: 100}
+	turn := card.MovementLock{Card: id, Order: "ord_load", Ref: fulfilmenttest.NewRef(), Load: 100}
 	fence := jobtest.Held(t, s.queue)
 	take := func() error {
 		_, err := s.store.TakeTurn(t.Context(), fence, turn)

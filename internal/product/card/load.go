@@ -57,7 +57,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 		NoTrace:  "the issuer shows no trace of the load",
 		TooLong:  "the issuer left the load undecided for too long",
 	}
-	target, err := c.Store.TakeTurn(ctx, l.Fence(), Turn{
+	target, err := c.Store.TakeTurn(ctx, l.Fence(), MovementLock{
 		Card: on.ID, Order: o.ID, Ref: ref, Load: load.Amount, Held: at.Capabilities.Funding == Limit,
 		Begun: l.Step() == load.Step,
 	})

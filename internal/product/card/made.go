@@ -18,21 +18,21 @@ type Accounts interface {
 	ByAccounts(ctx context.Context, accounts []string) ([]Card, error)
 }
 
-// Made lists what the issuers have made for us, with our record of it. It implements reconcile.Product.
-type Made struct {
+// IssuedRecords lists what the issuers have made for us, with our record of it. It implements reconcile.Product.
+type IssuedRecords struct {
 	// Book is that of all issuers: Books.
 	Book  Book
 	Cards Accounts
 }
 
 // Kind implements reconcile.Product.
-func (m Made) Kind() order.Kind { return Kind }
+func (m IssuedRecords) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return openings.References(o) }
+func (m IssuedRecords) References(o order.Order) []order.Reference { return openings.References(o) }
 
 // read reads all of the issuer's books, and those of their cards that we have.
-func (m Made) read(ctx context.Context) (s Statement, ours map[place]Card, err error) {
+func (m IssuedRecords) read(ctx context.Context) (s Statement, ours map[place]Card, err error) {
 	if s, err = statementOf(ctx, m.Book); err != nil {
 		return s, nil, fmt.Errorf("read the issuer's books: %w", err)
 	}
@@ -55,8 +55,8 @@ func (m Made) read(ctx context.Context) (s Statement, ours map[place]Card, err e
 // place is where a card is: its issuer, and the issuer's ID of it.
 type place struct{ provider, account string }
 
-// Made implements reconcile.Product: the cards.
-func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
+// IssuedRecords implements reconcile.Product: the cards.
+func (m IssuedRecords) Made(ctx context.Context) ([]order.Goods, error) {
 	s, ours, err := m.read(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func costOf(loaded money.Cents) func(money.USDC) int {
 
 // Loads are the loads in the issuer's books, with their cards as far as we have them. Withdrawals of fees are left out:
 // a card's fee job finds its own.
-func (m Made) Loads(ctx context.Context) ([]order.Goods, error) {
+func (m IssuedRecords) Loads(ctx context.Context) ([]order.Goods, error) {
 	s, ours, err := m.read(ctx)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ type Provider struct {
 	Issuer    Issuer
 	Vault     Vault
 	Stock     Stock
-	// Roll lists the cards, for the job that reads their states only.
-	Roll Roll
+	// CardLister lists the cards, for the job that reads their states only.
+	Lister CardLister
 	// Controls is needed where the capabilities say so.
 	Controls Controls
 	// Closer is needed where the capabilities say Close.

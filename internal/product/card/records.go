@@ -66,9 +66,9 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 		}
 		switch {
 		case c.delivered():
-			call.Standing = order.Taken
+			call.Standing = order.Made
 		case c.Status == Pending && uncertain[c.Order]:
-			call.Standing = order.UnderWay
+			call.Standing = order.InFlight
 		}
 		all = append(all, call)
 	}
@@ -94,9 +94,9 @@ func (f FeeRecord) withdrawals() (all []order.Call) {
 		switch {
 		case a.Version < f.Args.Version: // confirmed as failed, or there would be no later one
 		case f.Status == job.Succeeded:
-			call.Standing = order.Taken
+			call.Standing = order.Made
 		case f.Status == job.Queued || f.Status == job.Processing:
-			call.Standing = order.UnderWay
+			call.Standing = order.InFlight
 		}
 		all = append(all, call)
 	}
@@ -118,9 +118,9 @@ func (r CloseRecord) withdrawals() (all []order.Call) {
 		switch {
 		case i < len(r.Args.Earlier): // confirmed as failed, or there would be no later one
 		case r.Args.Withdrawn():
-			call.Standing = order.Taken
+			call.Standing = order.Made
 		default:
-			call.Standing = order.UnderWay
+			call.Standing = order.InFlight
 		}
 		all = append(all, call)
 	}

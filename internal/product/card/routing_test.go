@@ -44,7 +44,7 @@ func newFleet(t *testing.T) *fleet {
 		i := cardtest.NewIssuer(cardtest.Config{Instant: true, Limits: of.name == "two", Traits: careful})
 		*of.at = i
 		cfg.Providers = append(cfg.Providers, card.Provider{
-			Name: of.name, Programme: of.name + "'s programme", Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i,
+			Name: of.name, Programme: of.name + "'s programme", Issuer: i, Vault: i, Stock: i, Lister: i, Controls: i,
 			Traits: careful, Capabilities: i.Capabilities(), Retired: of.name == "old",
 		})
 	}

@@ -157,15 +157,15 @@ func (c *Cards) sells(ctx context.Context, p *provider) error {
 	return c.Switches.Sells(ctx, p.Name, fault.IssuePaused)
 }
 
-// whatever takes any issuer.
-func whatever(context.Context, *provider) error { return nil }
+// anyIssuer takes any issuer.
+func anyIssuer(context.Context, *provider) error { return nil }
 
 // Needs are the checks on which loading a card depends, whichever issuer has it.
-func (c *Cards) Needs() []availability.Check { return c.needs(whatever) }
+func (c *Cards) Needs() []availability.Check { return c.needs(anyIssuer) }
 
 // Shown are the checks that the readiness route shows.
 func (c *Cards) Shown() []availability.Check {
-	return []availability.Check{c.answers(whatever), c.Workers}
+	return []availability.Check{c.answers(anyIssuer), c.Workers}
 }
 
 // open says which issuers count.

@@ -58,9 +58,9 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	return card, nil
 }
 
-// Look reads cards from an issuer, by its names of them or by our references, and stores the changes of their states.
+// Refresh reads cards from an issuer, by its names of them or by our references, and stores the changes of their states.
 // What is none of our cards there is left out.
-func (c *Cards) Look(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) error {
+func (c *Cards) Refresh(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) error {
 	found, err := c.Store.ByNames(ctx, provider, accounts, refs)
 	if err != nil {
 		return fmt.Errorf("find the cards: %w", err)
@@ -135,7 +135,7 @@ func (c *Cards) readStates(ctx context.Context, p *provider) error {
 func (c *Cards) statePage(ctx context.Context, p *provider, after string) ([]Account, string, error) {
 	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
-	return p.Roll.Accounts(ctx, after)
+	return p.Lister.Accounts(ctx, after)
 }
 
 // looks caches when the issuer was last asked for a card's state.

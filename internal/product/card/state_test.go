@@ -227,7 +227,7 @@ func TestBalanceIsReadOnceInAWhile(t *testing.T) {
 			t.Errorf("50 looks made %d calls", more)
 		}
 		s.issuer.Spend(s.card(id).Ref, card.Remaining)
-		if err := s.Look(s.Context(), "", []string{s.card(id).Account}, nil); err != nil {
+		if err := s.Refresh(s.Context(), "", []string{s.card(id).Account}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.wantBalance(id, 0)

@@ -63,7 +63,7 @@ func newShelf(t *testing.T, traits fulfilment.Traits) *shelf {
 	s.Cards = card.New(card.Config{
 		Store: s.store, Now: time.Now,
 		Providers: []card.Provider{{
-			Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Controls: s.issuer, Traits: traits,
+			Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Lister: s.issuer, Controls: s.issuer, Traits: traits,
 			Capabilities: s.issuer.Capabilities(),
 		}},
 		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout,

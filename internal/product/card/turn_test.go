@@ -211,7 +211,9 @@ func (n naive) Move(ctx context.Context, m card.Movement) (card.MovementRecord, 
 type allAtOnce struct{ card.Store }
 
 // TakeTurn implements card.Store.
-func (allAtOnce) TakeTurn(context.Context, job.Fence, card.Turn) (money.Cents, error) { return 0, nil }
+func (allAtOnce) TakeTurn(context.Context, job.Fence, card.MovementLock) (money.Cents, error) {
+	return 0, nil
+}
 
 // TestDifferencesLoseLoads shows that the tests above notice what they are about.
 func TestDifferencesLoseLoads(t *testing.T) {

@@ -60,20 +60,20 @@ type NamedBook struct {
 	Book     Book
 }
 
-// Made is what the suppliers have made for us. It implements reconcile.Product.
-type Made struct {
+// IssuedRecords is what the suppliers have made for us. It implements reconcile.Product.
+type IssuedRecords struct {
 	Books []NamedBook
 	Plans Plans
 }
 
 // Kind implements reconcile.Product.
-func (m Made) Kind() order.Kind { return Kind }
+func (m IssuedRecords) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return orders.References(o) }
+func (m IssuedRecords) References(o order.Order) []order.Reference { return orders.References(o) }
 
-// Made implements reconcile.Product.
-func (m Made) Made(ctx context.Context) (all []order.Goods, err error) {
+// IssuedRecords implements reconcile.Product.
+func (m IssuedRecords) Made(ctx context.Context) (all []order.Goods, err error) {
 	for _, of := range m.Books {
 		made, err := m.of(ctx, of)
 		if err != nil {
@@ -85,7 +85,7 @@ func (m Made) Made(ctx context.Context) (all []order.Goods, err error) {
 }
 
 // of is what one supplier has made.
-func (m Made) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
+func (m IssuedRecords) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
 	purchases, err := from.Book.Purchases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the supplier's books: %w", err)

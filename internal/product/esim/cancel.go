@@ -102,7 +102,7 @@ type CancelStore interface {
 	SaveCancel(ctx context.Context, f job.Fence, a CancelArgs, postings ...ledger.Posting) error
 	// RetryCancel queues the cancellation of an order that waits for an operator again, in its stage, which begins at
 	// since. One in another status stays as it is. ErrNotFound when there is none.
-	RetryCancel(ctx context.Context, id order.ID, since time.Time, act order.Act) (Cancellation, error)
+	RetryCancel(ctx context.Context, id order.ID, since time.Time, act order.OperatorContext) (Cancellation, error)
 	// CancelRefunding finds the cancellation of an order, its owner, and whether a refund of the order is signed that may
 	// still be paid. ErrNotFound when there is none.
 	CancelRefunding(ctx context.Context, id order.ID) (c Cancellation, owner x402.Address, signed bool, err error)
@@ -111,10 +111,10 @@ type CancelStore interface {
 	// payment.ErrRefundSigned while a refund of the order may still be paid, payment.ErrTransferUsed when the transaction
 	// has concluded something else, ErrNotFound when there is none.
 	ConcludeCancel(
-		ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.Act,
+		ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.OperatorContext,
 	) (Cancellation, error)
 	// Cancellations lists the jobs of cancellations for an operator, newest first, audited.
-	Cancellations(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error)
+	Cancellations(ctx context.Context, q CancelQuery, act order.OperatorContext) ([]job.Row, error)
 }
 
 // CancelQuery selects a page of cancellations.
@@ -204,7 +204,7 @@ func (c *Cancellations) Cancellation(ctx context.Context, id order.ID) (found Ca
 
 // Retry lets a cancellation that waits for an operator go on with its stage. What the supplier or the chain may have
 // done is found out first. A cancellation in another status stays as it is.
-func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.Act) (Cancellation, error) {
+func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.OperatorContext) (Cancellation, error) {
 	found, err := c.Store.RetryCancel(ctx, id, c.Esims.Now().UTC(), act)
 	if errors.Is(err, ErrNotFound) {
 		return Cancellation{}, fault.New(fault.JobNotFound, "There is no cancellation of this order's eSIM.")
@@ -219,7 +219,7 @@ func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.Act) (
 // transferred the refund to the owner. While a refund of the service's own may still be paid, it does not. A repeat
 // changes nothing.
 func (c *Cancellations) Conclude(
-	ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext,
 ) (Cancellation, error) {
 	found, owner, signed, err := c.Store.CancelRefunding(ctx, id)
 	switch {
@@ -275,7 +275,7 @@ func concluding(err error) error {
 }
 
 // List lists cancellations for an operator, newest first.
-func (c *Cancellations) List(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error) {
+func (c *Cancellations) List(ctx context.Context, q CancelQuery, act order.OperatorContext) ([]job.Row, error) {
 	rows, err := c.Store.Cancellations(ctx, q, act)
 	if err != nil {
 		return nil, fmt.Errorf("list the cancellations: %w", err)

@@ -57,7 +57,7 @@ func (c *cancelling) Cancellation(context.Context, order.ID) (esim.Cancellation,
 	return esim.Cancellation{CancelArgs: *c.args, Job: c.out.Status}, nil
 }
 
-func (c *cancelling) RetryCancel(context.Context, order.ID, time.Time, order.Act) (esim.Cancellation, error) {
+func (c *cancelling) RetryCancel(context.Context, order.ID, time.Time, order.OperatorContext) (esim.Cancellation, error) {
 	return esim.Cancellation{}, esim.ErrNotFound
 }
 
@@ -69,7 +69,7 @@ func (c *cancelling) CancelRefunding(
 }
 
 func (c *cancelling) ConcludeCancel(
-	_ context.Context, _ order.ID, transaction x402.Hash, at time.Time, _ order.Act,
+	_ context.Context, _ order.ID, transaction x402.Hash, at time.Time, _ order.OperatorContext,
 ) (esim.Cancellation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *cancelling) Transferred(
 	return c.shown[transaction] == amount, nil
 }
 
-func (c *cancelling) Cancellations(context.Context, esim.CancelQuery, order.Act) ([]job.Row, error) {
+func (c *cancelling) Cancellations(context.Context, esim.CancelQuery, order.OperatorContext) ([]job.Row, error) {
 	return nil, nil
 }
 
@@ -197,7 +197,7 @@ func TestRefundByHandEndsACancellation(t *testing.T) {
 		o := s.delivered()
 		right, wrong := x402.Hash{1}, x402.Hash{2}
 		conclude := func(transaction x402.Hash) (esim.Cancellation, error) {
-			return c.jobs.Conclude(s.Context(), o.ID, transaction, order.Act{Operator: "ada", Key: "k", Reason: "r"})
+			return c.jobs.Conclude(s.Context(), o.ID, transaction, order.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
 		}
 		if _, err := conclude(right); fault.Of(err) != fault.JobNotFound {
 			t.Errorf("an eSIM that is not cancelled: %v", err)

@@ -189,9 +189,9 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 	return Condition{State: state, ReadAt: asked}, nil
 }
 
-// Look makes the profiles be read again that a supplier's event names, by this process. The others do so within
+// Refresh makes the profiles be read again that a supplier's event names, by this process. The others do so within
 // ConditionTTL.
-func (e *Esims) Look(provider string, names []string) {
+func (e *Esims) Refresh(provider string, names []string) {
 	for _, name := range names {
 		if id, known := e.named.Get(path.Join(provider, name)); known {
 			e.conditions.Delete(id)

@@ -145,12 +145,12 @@ func TestEventMakesAProfileBeReadAgain(t *testing.T) {
 				}
 			}
 			name := "event of " + s.profile(o.ID).Account
-			s.Look("one", []string{name})
+			s.Refresh("one", []string{name})
 			looks("at first", 2)
-			s.Look("two", []string{name})
-			s.Look("one", []string{"event of nobody", s.profile(o.ID).Account})
+			s.Refresh("two", []string{name})
+			s.Refresh("one", []string{"event of nobody", s.profile(o.ID).Account})
 			looks("after events about others", 2)
-			s.Look("one", []string{name})
+			s.Refresh("one", []string{name})
 			looks("after an event", 3)
 		})
 	})

@@ -321,11 +321,11 @@ func TestSuppliersBookTellsTopupsFromEsims(t *testing.T) {
 		{ID: "sup-4", Ref: fulfilmenttest.NewRef(), Code: "fr-1", State: esim.PurchaseRejected, Onto: "sup-1"},
 	}
 	books := []esim.NamedBook{{Provider: "acme", Book: b}}
-	eSIMs, err := esim.Made{Books: books, Plans: b}.Made(t.Context())
+	eSIMs, err := esim.IssuedRecords{Books: books, Plans: b}.Made(t.Context())
 	if err != nil || len(eSIMs) != 1 || eSIMs[0].Kind != esim.Kind {
 		t.Errorf("eSIMs %+v, %v", eSIMs, err)
 	}
-	more, err := esim.MadeTopups{Books: books, Plans: b, Accounts: b}.Made(t.Context())
+	more, err := esim.IssuedTopups{Books: books, Plans: b, Accounts: b}.Made(t.Context())
 	if err != nil || len(more) != 2 {
 		t.Fatalf("top-ups %+v, %v", more, err)
 	}

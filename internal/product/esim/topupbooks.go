@@ -47,21 +47,21 @@ type Accounts interface {
 	DeliveredByAccount(ctx context.Context, provider string, accounts []string) (map[string]Delivered, error)
 }
 
-// MadeTopups is the data that the suppliers have added for us. It implements reconcile.Product.
-type MadeTopups struct {
+// IssuedTopups is the data that the suppliers have added for us. It implements reconcile.Product.
+type IssuedTopups struct {
 	Books    []NamedBook
 	Plans    Plans
 	Accounts Accounts
 }
 
 // Kind implements reconcile.Product.
-func (m MadeTopups) Kind() order.Kind { return TopupKind }
+func (m IssuedTopups) Kind() order.Kind { return TopupKind }
 
 // References implements reconcile.Product.
-func (m MadeTopups) References(o order.Order) []order.Reference { return topups.References(o) }
+func (m IssuedTopups) References(o order.Order) []order.Reference { return topups.References(o) }
 
-// Made implements reconcile.Product.
-func (m MadeTopups) Made(ctx context.Context) (all []order.Goods, err error) {
+// IssuedRecords implements reconcile.Product.
+func (m IssuedTopups) Made(ctx context.Context) (all []order.Goods, err error) {
 	for _, of := range m.Books {
 		made, err := m.of(ctx, of)
 		if err != nil {
@@ -73,7 +73,7 @@ func (m MadeTopups) Made(ctx context.Context) (all []order.Goods, err error) {
 }
 
 // of is what one supplier has added.
-func (m MadeTopups) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
+func (m IssuedTopups) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
 	purchases, err := from.Book.Purchases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the supplier's books: %w", err)

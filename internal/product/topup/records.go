@@ -57,9 +57,9 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 			switch {
 			case attempt < s.Delivery: // confirmed as refused, or there would be no later one
 			case s.Uncertain():
-				call.Standing = order.UnderWay
+				call.Standing = order.InFlight
 			case s.Status == order.Fulfilled:
-				call.Standing = order.Taken
+				call.Standing = order.Made
 			}
 			all = append(all, call)
 		}
@@ -67,8 +67,8 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 	return all
 }
 
-// Made are the loads that the issuer has made. It implements reconcile.Product.
-type Made struct{ Book Book }
+// IssuedRecords are the loads that the issuer has made. It implements reconcile.Product.
+type IssuedRecords struct{ Book Book }
 
 // Book lists the loads in the issuer's books.
 type Book interface {
@@ -77,13 +77,13 @@ type Book interface {
 }
 
 // Kind implements reconcile.Product.
-func (m Made) Kind() order.Kind { return Kind }
+func (m IssuedRecords) Kind() order.Kind { return Kind }
 
 // References implements reconcile.Product.
-func (m Made) References(o order.Order) []order.Reference { return loads.References(o) }
+func (m IssuedRecords) References(o order.Order) []order.Reference { return loads.References(o) }
 
-// Made implements reconcile.Product.
-func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
+// IssuedRecords implements reconcile.Product.
+func (m IssuedRecords) Made(ctx context.Context) ([]order.Goods, error) {
 	loads, err := m.Book.Loads(ctx)
 	for i := range loads {
 		g := &loads[i]

@@ -34,7 +34,7 @@ func AsSupplier() provider.Supplier {
 					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
 				provider.PerSecond(PerSecondKey, "eSIM Access; the account has 8", defaultPerSecond, defaultPerSecond),
 			},
-			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
+			Validate: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
 		CallTimeout: callTimeout,
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {

@@ -35,7 +35,7 @@ func AsSupplier() provider.Supplier {
 					Default: defaultOrderGap.String(), Check: provider.CheckDuration},
 				provider.PerSecond(PerSecondKey, "eSIM Go", defaultPerSecond, 10_000),
 			},
-			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
+			Validate: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
 		CallTimeout: callTimeout,
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {

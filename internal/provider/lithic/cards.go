@@ -150,7 +150,7 @@ func (i *Issuer) opened(ctx context.Context, found foundCard) (card.Account, err
 
 const pageSize = "100"
 
-// Accounts implements card.Roll. Cards that were not opened here are left out.
+// Accounts implements card.CardLister. Cards that were not opened here are left out.
 func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, string, error) {
 	found, next, err := i.cards(ctx, after, pageSize)
 	if err != nil {

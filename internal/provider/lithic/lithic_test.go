@@ -138,7 +138,7 @@ func (b *bench) executed(ref fulfilment.Ref) (n int) {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Lister: b, Controls: b, Charge: b.charge, Closer: b,
 		Hold: func(_ *testing.T, account string, amount money.Cents) func(bool) {
 			return b.fake.Hold(account, int64(amount))
 		},

@@ -70,7 +70,7 @@ func AsIssuer() provider.Issuer {
 				},
 				provider.PerSecond(PerSecondKey, "Lithic", defaultPerSecond, 10_000),
 			},
-			Mistakes: func(c provider.Config) (wrong []error) {
+			Validate: func(c provider.Config) (wrong []error) {
 				if c.SpendLimits {
 					wrong = append(wrong, errors.New("issuer.spend_limits: Lithic's cards are loaded from the float"))
 				}

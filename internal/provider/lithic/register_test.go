@@ -72,12 +72,12 @@ func TestSettingsAreCheckedWhenTheyAreRead(t *testing.T) {
 
 func TestMistakesShowTogether(t *testing.T) {
 	c := registered(nil)
-	if wrong := lithic.AsIssuer().Mistakes(c); len(wrong) > 0 {
+	if wrong := lithic.AsIssuer().Validate(c); len(wrong) > 0 {
 		t.Errorf("nothing is wrong with %v", wrong)
 	}
 	c.SpendLimits, c.URL = true, "http://api.example.com"
 	text := ""
-	for _, err := range lithic.AsIssuer().Mistakes(c) {
+	for _, err := range lithic.AsIssuer().Validate(c) {
 		text += err.Error() + "\n"
 	}
 	for _, want := range []string{"issuer.spend_limits: ", "issuer.url: the URL is not https"} {
@@ -112,7 +112,7 @@ func TestSettingsDecideWhichDetailsAreTold(t *testing.T) {
 		t.Errorf("without settings, %+v is promised, %v", client.Capabilities().Details, err)
 	}
 	delete(set, lithic.ChallengeKey)
-	if wrong := lithic.AsIssuer().Mistakes(registered(set)); len(wrong) != 1 {
+	if wrong := lithic.AsIssuer().Validate(registered(set)); len(wrong) != 1 {
 		t.Errorf("instructions without a method: %v", wrong)
 	}
 }

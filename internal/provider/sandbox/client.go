@@ -50,10 +50,10 @@ type Issuer struct {
 }
 
 var (
-	_ card.Issuer = (*Issuer)(nil)
-	_ card.Vault  = (*Issuer)(nil)
-	_ card.Stock  = (*Issuer)(nil)
-	_ card.Roll   = (*Issuer)(nil)
+	_ card.Issuer     = (*Issuer)(nil)
+	_ card.Vault      = (*Issuer)(nil)
+	_ card.Stock      = (*Issuer)(nil)
+	_ card.CardLister = (*Issuer)(nil)
 
 	_ card.Controls = (*Issuer)(nil)
 	_ card.Closer   = (*Issuer)(nil)
@@ -132,7 +132,7 @@ func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account,
 	return account, nil
 }
 
-// Accounts implements card.Roll.
+// Accounts implements card.CardLister.
 func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, string, error) {
 	rq := request{op: "accounts", method: http.MethodGet, path: []string{"cards"}, route: "/v1/cards"}
 	if after != "" {

@@ -248,7 +248,7 @@ func TestSandboxKeepsLimits(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Issuer:  b, Vault: b, Stock: b, Lister: b, Controls: b, Charge: b.charge, Closer: b,
 		Hold: b.hold, Capabilities: b.Capabilities(),
 	})
 	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
@@ -295,7 +295,7 @@ func TestIssuerPassesTheKit(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
 		Handles: b.handles("", b.Traits(), func() map[string]int { return b.books().Executed }),
-		Issuer:  b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Issuer:  b, Vault: b, Stock: b, Lister: b, Controls: b, Charge: b.charge, Closer: b,
 		Hold: b.hold, Capabilities: b.Capabilities(),
 	})
 }

@@ -10,7 +10,7 @@ import (
 // again is the cursor after the last card: the vendor does not list changes, so they are read from the start again.
 const again = "again"
 
-// Accounts implements card.Roll: the cards of the account that are ours.
+// Accounts implements card.CardLister: the cards of the account that are ours.
 func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, string, error) {
 	p, err := i.roll(ctx, after)
 	if err != nil {

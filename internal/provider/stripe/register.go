@@ -64,7 +64,7 @@ func AsIssuer() provider.Issuer {
 				provider.PerSecond(PerSecondKey, "Stripe; by default what the account has, 25 in test mode and 100 in live mode", 0,
 					10_000),
 			},
-			Mistakes: func(c provider.Config) (wrong []error) {
+			Validate: func(c provider.Config) (wrong []error) {
 				testing, of := isTest(c.Key), c.Own.Text(PublishableKey)
 				switch key := c.Key.Reveal(); {
 				case strings.HasPrefix(key, "pk_"):

@@ -16,7 +16,7 @@ func TestProductionRefusesKeysOfTheTestMode(t *testing.T) {
 	}
 	for key, wrong := range map[string]bool{"sk_test_1": true, "rk_test_1": true, "sk_live_1": false, "rk_live_1": false} {
 		for _, production := range []bool{true, false} {
-			got := registered.Mistakes(provider.Config{Key: secret.New(key), Production: production})
+			got := registered.Validate(provider.Config{Key: secret.New(key), Production: production})
 			if (len(got) > 0) != (wrong && production) {
 				t.Errorf("%s, in production %t: %v", key, production, got)
 			}
@@ -30,7 +30,7 @@ func TestAddressWithoutHTTPSIsToldByItsSetting(t *testing.T) {
 		"http://api.stripe.com": "issuer.url: the URL is not https, and api.stripe.com is not this machine",
 	} {
 		told := ""
-		for _, err := range stripe.AsIssuer().Mistakes(provider.Config{URL: address}) {
+		for _, err := range stripe.AsIssuer().Validate(provider.Config{URL: address}) {
 			told += err.Error()
 		}
 		if told != want {
@@ -58,7 +58,7 @@ func TestPublishableKeyIsNoSecretOneAndOfTheSameMode(t *testing.T) {
 		}
 	}
 	for text, fine := range map[string]bool{"pk_test_1": true, "pk_live_1": false} {
-		got := registered.Mistakes(provider.Config{
+		got := registered.Validate(provider.Config{
 			Key: secret.New("sk_test_1"), Own: provider.Values{stripe.PublishableKey: secret.New(text)},
 		})
 		if (len(got) == 0) != fine {

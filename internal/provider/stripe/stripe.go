@@ -97,12 +97,12 @@ type Issuer struct {
 }
 
 var (
-	_ card.Issuer   = (*Issuer)(nil)
-	_ card.Vault    = (*Issuer)(nil)
-	_ card.Stock    = (*Issuer)(nil)
-	_ card.Roll     = (*Issuer)(nil)
-	_ card.Book     = (*Issuer)(nil)
-	_ card.Controls = (*Issuer)(nil)
+	_ card.Issuer     = (*Issuer)(nil)
+	_ card.Vault      = (*Issuer)(nil)
+	_ card.Stock      = (*Issuer)(nil)
+	_ card.CardLister = (*Issuer)(nil)
+	_ card.Book       = (*Issuer)(nil)
+	_ card.Controls   = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.

@@ -103,7 +103,7 @@ func (b *bench) handles() fulfilmenttest.Handles {
 
 func (b *bench) harness() cardtest.Harness {
 	return cardtest.Harness{
-		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Roll: b, Controls: b, Charge: b.charge, Closer: b,
+		Handles: b.handles(), Issuer: b, Vault: b, Stock: b, Lister: b, Controls: b, Charge: b.charge, Closer: b,
 		Hold:         b.hold,
 		Capabilities: b.Capabilities(), Unbounded: true,
 	}

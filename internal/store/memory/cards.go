@@ -32,7 +32,7 @@ func (s *Store) Cards() Cards { return Cards{s} }
 // cardRow is a card, and who moves or changes it.
 type cardRow struct {
 	card.Card
-	turn          card.Turn
+	turn          card.MovementLock
 	target        money.Cents
 	changing      uuid.UUID
 	changingUntil time.Time
@@ -174,7 +174,7 @@ func (t *tx) moved(r *cardRow, held bool) bool {
 }
 
 // TakeTurn implements card.Store.
-func (c Cards) TakeTurn(ctx context.Context, f job.Fence, turn card.Turn) (target money.Cents, err error) {
+func (c Cards) TakeTurn(ctx context.Context, f job.Fence, turn card.MovementLock) (target money.Cents, err error) {
 	err = c.fenced(ctx, "cards.take_turn", f, func(t *tx) error {
 		if turn.Order != "" && !turn.Begun && t.closing(turn.Card) {
 			return card.ErrClosing

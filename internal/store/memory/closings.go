@@ -24,7 +24,7 @@ var _ card.CloseJobs = Closings{}
 func (s *Store) Closings() Closings { return Closings{s} }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.JobQuery, _ card.Act) ([]job.Row, error) {
+func (c Closings) Closings(ctx context.Context, q card.JobQuery, _ card.OperatorContext) ([]job.Row, error) {
 	return c.listJobs(ctx, "closings.list", card.CloseJob, q)
 }
 
@@ -48,7 +48,7 @@ func (s *Store) listJobs(ctx context.Context, op string, kind job.Kind, q card.J
 
 // OrderClosing implements card.CloseJobs. No closing waits for a second operator.
 func (c Closings) OrderClosing(
-	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), _ card.Act,
+	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), _ card.OperatorContext,
 ) (row job.Row, err error) {
 	err = c.do(ctx, "closings.order", func(t *tx) error {
 		known := t.cards.get(id)
@@ -80,7 +80,7 @@ func (c Closings) OrderClosing(
 
 // RetryClosing implements card.CloseJobs.
 func (c Closings) RetryClosing(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.OperatorContext,
 ) (job.Row, error) {
 	return c.resume(ctx, "closings.retry", id, next, act, nil)
 }
@@ -117,7 +117,7 @@ func (t *tx) refundSigned(id order.ID) bool {
 
 // ConcludeRefund implements card.CloseJobs.
 func (c Closings) ConcludeRefund(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.OperatorContext,
 ) (job.Row, error) {
 	return c.resume(ctx, "closings.conclude", id, next, act, func(t *tx, of string, a card.CloseArgs) error {
 		if err := t.refundableByHand(id, order.ID(a.Order), a.ByHand); err != nil {
@@ -144,7 +144,7 @@ func (t *tx) refundableByHand(by uuid.UUID, id order.ID, transaction string) err
 // resume queues a closing that waits for an operator again, with other arguments. with, which may be nil, is done in
 // the same transaction.
 func (c Closings) resume(
-	ctx context.Context, op string, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, op string, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.OperatorContext,
 	with func(t *tx, of string, a card.CloseArgs) error,
 ) (row job.Row, err error) {
 	err = c.do(ctx, op, func(t *tx) error {

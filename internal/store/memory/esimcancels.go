@@ -90,7 +90,7 @@ func (e Esims) SaveCancel(ctx context.Context, f job.Fence, a esim.CancelArgs, p
 }
 
 // RetryCancel implements esim.CancelStore.
-func (e Esims) RetryCancel(ctx context.Context, id order.ID, since time.Time, _ order.Act) (esim.Cancellation, error) {
+func (e Esims) RetryCancel(ctx context.Context, id order.ID, since time.Time, _ order.OperatorContext) (esim.Cancellation, error) {
 	return e.resumeCancel(ctx, "esims.retry_cancel", id, func(_ *tx, _ *job.Row, c *esim.Cancellation) (bool, error) {
 		c.Since = since
 		return true, nil
@@ -140,7 +140,7 @@ func (e Esims) CancelRefunding(
 
 // ConcludeCancel implements esim.CancelStore.
 func (e Esims) ConcludeCancel(
-	ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, _ order.Act,
+	ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, _ order.OperatorContext,
 ) (esim.Cancellation, error) {
 	conclude := func(t *tx, row *job.Row, c *esim.Cancellation) (bool, error) {
 		if c.Stage != esim.StageRefunding {
@@ -156,6 +156,6 @@ func (e Esims) ConcludeCancel(
 }
 
 // Cancellations implements esim.CancelStore.
-func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, _ order.Act) ([]job.Row, error) {
+func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, _ order.OperatorContext) ([]job.Row, error) {
 	return e.listJobs(ctx, "esims.cancellations", esim.CancelJob, card.JobQuery(q))
 }

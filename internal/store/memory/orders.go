@@ -228,17 +228,17 @@ func (t *tx) insertOrder(o order.Order) error {
 // stored is a time as a database keeps it.
 func stored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
-// takeTurns counts requests by the database's clock.
-func (t *tx) takeTurns(turns []limit.Turn) error {
-	for _, turn := range turns {
-		id := string(turn.Class) + "/" + turn.Name
+// countHits counts requests by the database's clock.
+func (t *tx) countHits(hits []limit.Hit) error {
+	for _, hit := range hits {
+		id := string(hit.Class) + "/" + hit.Name
 		row, whole := t.rates.get(id), t.at
 		if row != nil && row.After(whole) {
 			whole = *row
 		}
-		next := whole.Add(turn.Each())
-		if next.After(t.at.Add(turn.Each() * time.Duration(turn.Rate.Count))) {
-			return turn.Refusal(whole.Sub(t.at))
+		next := whole.Add(hit.Each())
+		if next.After(t.at.Add(hit.Each() * time.Duration(hit.Rate.Count))) {
+			return hit.Refusal(whole.Sub(t.at))
 		}
 		if row != nil {
 			*edit(t, row) = next
@@ -313,7 +313,7 @@ func (t *tx) claim(p checkout.ClaimRequest) (result checkout.ClaimResult, err er
 		err = violation("jobs_unique")
 	}
 	if err == nil {
-		err = t.takeTurns(p.Turns)
+		err = t.countHits(p.Hits)
 	}
 	if err == nil {
 		err = t.takeReservations(p)

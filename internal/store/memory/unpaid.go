@@ -36,7 +36,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 		if err := t.insertOrder(ord); err != nil {
 			return err
 		}
-		return t.takeTurns(b.Turns)
+		return t.countHits(b.Hits)
 	})
 	if errors.Is(err, violation("orders_purchase")) {
 		return o.FindByKey(ctx, ord.Kind, ord.Owner, ord.Key) // a copy of the request created it

@@ -292,7 +292,7 @@ func claims(b *testing.B, db string, clients int, limits *limit.Limiter) {
 	for i := range all {
 		r := claimOf(fmt.Sprint("key-", i))
 		payer := r.Order.Owner.Lower()
-		r.Turns = slices.Concat(limits.Turn(limit.Paid, payer), limits.Turn(limit.Orders, payer))
+		r.Hits = slices.Concat(limits.Hit(limit.Paid, payer), limits.Hit(limit.Orders, payer))
 		r.MaxUndecided, r.MaxInFlight = limits.Most(limit.Undecided), limits.Most(limit.InFlight)
 		r.InFlightSince = time.Now().Add(-time.Minute)
 		all[i] = r

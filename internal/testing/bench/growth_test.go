@@ -148,7 +148,7 @@ func (o operation) turns() int { return cmp.Or(o.few, turns) }
 func operations() []operation {
 	old := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // before all orders and events
 	kinds := []job.Kind{settlement.Fulfilling, settlement.Confirming, settlement.RefundConfirming}
-	operator := order.Act{Operator: "ann"}
+	operator := order.OperatorContext{Operator: "ann"}
 	all := []operation{
 		{name: "claim", do: claimAnother},
 		{name: "order", do: func(ctx context.Context, g *grown) error {

@@ -333,7 +333,7 @@ func (pruneJob) Kind() job.Kind { return "retention" }
 
 // TestMoneyLimitsAreSharedByAllProcesses asks two processes in turn, each of which has counted half.
 func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
-	onlyTorture(t, "store TestTurnsAreCountedOverAllProcesses")
+	onlyTorture(t, "store TestHitsAreCountedOverAllProcesses")
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) {
 		behindProxy(c)

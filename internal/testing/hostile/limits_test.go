@@ -121,7 +121,7 @@ func processes() []attack {
 	return []attack{
 		{
 			name: "reveals-over-all-processes", by: owner, do: revealsEverywhere,
-			held:    "store TestTurnsAreCountedOverAllProcesses",
+			held:    "store TestHitsAreCountedOverAllProcesses",
 			aim:     "each process allows the whole rate again",
 			defence: "what guards money or supply is counted in the database",
 		},

@@ -183,7 +183,7 @@ func (c Client) Stock(context.Context) (card.Inventory, error) {
 	}, nil
 }
 
-// Accounts implements card.Roll: all cards are one page.
+// Accounts implements card.CardLister: all cards are one page.
 func (c Client) Accounts(context.Context, string) (page []card.Account, next string, err error) {
 	c.office.mu.Lock()
 	defer c.office.mu.Unlock()

@@ -21,7 +21,7 @@ func TestPaperIssuerKeepsToTheSuite(t *testing.T) {
 	}
 	cardtest.Run(t, cardtest.Harness{
 		Handles: fulfilmenttest.Handles{Traits: client.Traits(), Settle: func() {}},
-		Issuer:  client, Vault: client, Stock: client, Roll: client,
+		Issuer:  client, Vault: client, Stock: client, Lister: client,
 		Capabilities: client.Capabilities(),
 	})
 }

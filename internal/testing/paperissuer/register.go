@@ -25,7 +25,7 @@ func (o *Office) Register() provider.Issuer {
 				{Key: keyBIN, Help: "the first six digits of all card numbers", Default: "400001", Check: sixDigits},
 				{Key: keyStamp, Help: "what orders to the office are stamped with", Secret: true},
 			},
-			Mistakes: func(c provider.Config) (wrong []error) {
+			Validate: func(c provider.Config) (wrong []error) {
 				if c.SpendLimits {
 					wrong = append(wrong, errors.New("issuer.spend_limits: there are no limits on paper"))
 				}

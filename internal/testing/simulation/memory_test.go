@@ -218,7 +218,7 @@ func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live avai
 	}
 	sold := card.Provider{
 		Name: c.IssuerProvider, Programme: c.Own.Text(madeIssuers[at].ProgrammeKey), Issuer: of, Vault: of, Stock: of,
-		Roll: of, Traits: of.Traits(), Capabilities: of.Capabilities(),
+		Lister: of, Traits: of.Traits(), Capabilities: of.Capabilities(),
 	}
 	// What an issuer does not offer stays nil.
 	sold.Controls, _ = of.(card.Controls)

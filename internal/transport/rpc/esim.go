@@ -312,17 +312,17 @@ func esimCancellation(c esim.Cancellation) *roamcardv1.EsimCancellation {
 // Cancellations let operators go on with what owners have begun.
 type Cancellations interface {
 	// Retry lets a cancellation that waits for an operator go on with its stage.
-	Retry(ctx context.Context, id order.ID, act order.Act) (esim.Cancellation, error)
+	Retry(ctx context.Context, id order.ID, act order.OperatorContext) (esim.Cancellation, error)
 	// Conclude ends one whose refund a transaction has done by hand.
-	Conclude(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (esim.Cancellation, error)
-	List(ctx context.Context, q esim.CancelQuery, act order.Act) ([]job.Row, error)
+	Conclude(ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext) (esim.Cancellation, error)
+	List(ctx context.Context, q esim.CancelQuery, act order.OperatorContext) ([]job.Row, error)
 }
 
 // ListEsimCancellations implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListEsimCancellations(
 	ctx context.Context, req *roamcardv1.ListEsimCancellationsRequest,
 ) (*roamcardv1.ListEsimCancellationsResponse, error) {
-	list := func(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error) {
+	list := func(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error) {
 		return s.Cancellations.List(ctx, esim.CancelQuery(q), act)
 	}
 	asked := pageAsked{req.GetStatus(), req.PageSize, req.PageToken}

@@ -42,12 +42,12 @@ type OperatorService struct {
 
 // FeeJobs withdraw the issue fees of cards.
 type FeeJobs interface {
-	List(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error)
+	List(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error)
 	// Reconcile reads at the issuer what became of a withdrawal. Nothing is sent.
-	Reconcile(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	Reconcile(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	// Retry withdraws again what the issuer refused, and WriteOff gives a fee up; once for each key of the act.
-	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
-	WriteOff(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
+	WriteOff(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 }
 
 // Challenges are the stored challenges of sign-ins and reveals.
@@ -78,7 +78,7 @@ type pageAsked struct {
 
 // jobPage is a page of jobs as messages, newest first, and the token of the next page.
 func jobPage[M any](
-	ctx context.Context, asked pageAsked, list func(context.Context, card.JobQuery, order.Act) ([]job.Row, error),
+	ctx context.Context, asked pageAsked, list func(context.Context, card.JobQuery, order.OperatorContext) ([]job.Row, error),
 	message func(job.Row) (*M, error),
 ) (all []*M, next *string, err error) {
 	size := defaultPage
@@ -158,13 +158,13 @@ func (s OperatorService) WriteOffFeeJob(
 }
 
 // act is what the audit trail records of a call.
-func act(ctx context.Context) card.Act {
+func act(ctx context.Context) card.OperatorContext {
 	who := rpcx.Caller(ctx)
-	return card.Act{Operator: who.Name, Minters: who.Minters}
+	return card.OperatorContext{Operator: who.Name, Minters: who.Minters}
 }
 
 // actOnce is act with the reason and key of what happens once for each key.
-func actOnce(ctx context.Context, reason string) card.Act {
+func actOnce(ctx context.Context, reason string) card.OperatorContext {
 	a := act(ctx)
 	a.Reason = reason
 	if call, ok := connect.CallInfoForServerContext(ctx); ok {
@@ -174,7 +174,7 @@ func actOnce(ctx context.Context, reason string) card.Act {
 }
 
 // actAt is actOnce with the version of its subject that the operator has seen; an absent one is any.
-func actAt(ctx context.Context, reason string, version *uint32) card.Act {
+func actAt(ctx context.Context, reason string, version *uint32) card.OperatorContext {
 	a := actOnce(ctx, reason)
 	if version != nil {
 		a.Version = int(*version)

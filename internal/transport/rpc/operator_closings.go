@@ -18,12 +18,12 @@ import (
 
 // Closings close cards.
 type Closings interface {
-	List(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error)
+	List(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error)
 	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
-	Close(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
-	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	Close(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
+	Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	// Conclude lets one go on whose remainder a transaction has refunded by hand.
-	Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act order.Act) (job.Row, error)
+	Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act order.OperatorContext) (job.Row, error)
 }
 
 // CloseCard implements roamcardv1connect.OperatorServiceHandler.
@@ -54,14 +54,14 @@ func (s OperatorService) ConcludeCardClosing(
 		return nil, rpcx.Invalid("transaction", "string.pattern", "must be a transaction's hash")
 	}
 	m, err := closed(ctx, req.GetId(), actAt(ctx, req.GetReason(), req.Revision),
-		func(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error) {
+		func(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error) {
 			return s.Closings.Conclude(ctx, id, transaction, act)
 		})
 	return &roamcardv1.ConcludeCardClosingResponse{Closing: m}, err
 }
 
 func closed(
-	ctx context.Context, name string, act order.Act, do func(context.Context, uuid.UUID, order.Act) (job.Row, error),
+	ctx context.Context, name string, act order.OperatorContext, do func(context.Context, uuid.UUID, order.OperatorContext) (job.Row, error),
 ) (*roamcardv1.CardClosing, error) {
 	id, err := uuid.Parse(name)
 	if err != nil {

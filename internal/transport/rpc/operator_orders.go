@@ -25,26 +25,26 @@ import (
 // OrderQueue is the orders that wait for an operator, or did.
 type OrderQueue interface {
 	// Queue is a page of them, and the last order of the page if there are more.
-	Queue(ctx context.Context, q admin.QueueQuery, act order.Act) (page []admin.ReviewItem, next order.ID,
+	Queue(ctx context.Context, q admin.QueueQuery, act order.OperatorContext) (page []admin.ReviewItem, next order.ID,
 		err error)
 	// Counts counts those that are not final.
 	Counts(ctx context.Context) ([]admin.OrderCount, error)
 	// Version is the version of one, which rises with every change.
 	Version(ctx context.Context, id order.ID) (int, error)
-	Inspect(ctx context.Context, id order.ID, act order.Act) (admin.History, error)
+	Inspect(ctx context.Context, id order.ID, act order.OperatorContext) (admin.History, error)
 	// Review is what an operator needs to decide about one.
-	Review(ctx context.Context, id order.ID, act order.Act) (admin.Review, error)
+	Review(ctx context.Context, id order.ID, act order.OperatorContext) (admin.Review, error)
 	// Decide moves an order on, once for each key of the act.
-	Decide(ctx context.Context, id order.ID, d admin.Decision, act order.Act) (admin.ReviewItem, error)
+	Decide(ctx context.Context, id order.ID, d admin.Decision, act order.OperatorContext) (admin.ReviewItem, error)
 	// Prove settles an order by a transaction that paid it, once for each key of the act.
-	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (admin.ReviewItem, error)
+	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext) (admin.ReviewItem, error)
 }
 
 // Switches close the sale of a product.
 type Switches interface {
-	Closed(ctx context.Context, act order.Act) ([]availability.Switch, error)
+	Closed(ctx context.Context, act order.OperatorContext) ([]availability.Switch, error)
 	// Close sets a product's switch, once for each key of the act.
-	Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
+	Close(ctx context.Context, product order.Kind, paused bool, act order.OperatorContext) (availability.Switch, error)
 }
 
 // ListOrderQueue implements roamcardv1connect.OperatorServiceHandler.

@@ -19,10 +19,10 @@ import (
 type OperatorTokens interface {
 	// Mint makes one, once for each key of the act; the text is empty in a repeat.
 	Mint(ctx context.Context, name string, role auth.Role, valid time.Duration,
-		act order.Act) (made admin.TokenView, text secret.Text, err error)
+		act order.OperatorContext) (made admin.TokenView, text secret.Text, err error)
 	// List is a page of them, newest first, and the id that the next page begins before; nil on the last.
-	List(ctx context.Context, q admin.TokenQuery, act order.Act) (page []admin.TokenView, next uuid.UUID, err error)
-	Revoke(ctx context.Context, id uuid.UUID, act order.Act) (admin.TokenView, error)
+	List(ctx context.Context, q admin.TokenQuery, act order.OperatorContext) (page []admin.TokenView, next uuid.UUID, err error)
+	Revoke(ctx context.Context, id uuid.UUID, act order.OperatorContext) (admin.TokenView, error)
 }
 
 // MintToken implements roamcardv1connect.OperatorServiceHandler.

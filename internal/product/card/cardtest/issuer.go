@@ -30,7 +30,7 @@ type Config struct {
 	Traits fulfilment.Traits
 }
 
-// Issuer is a card issuer in memory that fails on demand: a card.Issuer, card.Vault, card.Stock and card.Roll.
+// Issuer is a card issuer in memory that fails on demand: a card.Issuer, card.Vault, card.Stock and card.CardLister.
 type Issuer struct {
 	*fulfilmenttest.Fake
 	now    func() time.Time
@@ -66,10 +66,10 @@ type moved struct {
 }
 
 var (
-	_ card.Issuer = (*Issuer)(nil)
-	_ card.Vault  = (*Issuer)(nil)
-	_ card.Stock  = (*Issuer)(nil)
-	_ card.Roll   = (*Issuer)(nil)
+	_ card.Issuer     = (*Issuer)(nil)
+	_ card.Vault      = (*Issuer)(nil)
+	_ card.Stock      = (*Issuer)(nil)
+	_ card.CardLister = (*Issuer)(nil)
 
 	_ card.Controls = (*Issuer)(nil)
 	_ card.Closer   = (*Issuer)(nil)
@@ -95,7 +95,7 @@ func NewIssuer(cfg Config) *Issuer {
 // Harness puts the issuer under test.
 func (i *Issuer) Harness() Harness {
 	return Harness{
-		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Roll: i, Controls: i, Closer: i, Hold: i.Hold,
+		Handles: i.Handles(), Issuer: i, Vault: i, Stock: i, Lister: i, Controls: i, Closer: i, Hold: i.Hold,
 		Charge: func(_ *testing.T, account string, amount money.Cents) {
 			i.Charge(account, amount, card.Merchant{Name: "Merchant", Category: "5411", Country: "US"})
 		},
@@ -176,7 +176,7 @@ func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account,
 	return a.seen(mode), nil
 }
 
-// Accounts implements card.Roll, two at a time.
+// Accounts implements card.CardLister, two at a time.
 func (i *Issuer) Accounts(ctx context.Context, after string) (page []card.Account, next string, err error) {
 	i.Lock()
 	defer i.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 func (h Harness) everyCardIsListed(t *testing.T) {
-	if h.Roll == nil {
+	if h.Lister == nil {
 		t.Skip("the issuer lists no cards")
 	}
 	want := map[fulfilment.Ref]card.Account{}
@@ -21,7 +21,7 @@ func (h Harness) everyCardIsListed(t *testing.T) {
 	}
 	seen, pages := map[fulfilment.Ref]int{}, 0
 	for after := ""; ; pages++ {
-		page, next, err := h.Roll.Accounts(fulfilmenttest.Context(t), after)
+		page, next, err := h.Lister.Accounts(fulfilmenttest.Context(t), after)
 		if err != nil || pages > 10_000 {
 			t.Fatalf("page %d: %v", pages, err)
 		}

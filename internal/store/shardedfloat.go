@@ -47,7 +47,7 @@ const (
 		SELECT shard, coalesce(sum(units), 0)::bigint FROM reservations
 		WHERE resource = $1 AND (released_at IS NULL OR released_at >= $2 AND suspended_at IS NULL) GROUP BY shard`
 
-	reserveSpreadSQL = `
+	reserveShardedSQL = `
 		INSERT INTO reservations (id, order_id, owner, resource, units, created_at, shard)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`
 )
@@ -56,7 +56,7 @@ func gathering(resource string) string { return "gathered/" + resource }
 
 // part is what a shard has of a resource of which orders reserve at most as much as most; nothing when that is too
 // little for one.
-func (s *spread) part(limit, most int64) int64 {
+func (s *ownerShards) part(limit, most int64) int64 {
 	part := limit / 2 / int64(len(s.keys))
 	if part < most {
 		return 0
@@ -65,7 +65,7 @@ func (s *spread) part(limit, most int64) int64 {
 }
 
 // reserve reserves of a resource for an order, after lockReservations, as takeReservation does.
-func (s *spread) reserve(
+func (s *ownerShards) reserve(
 	ctx context.Context, tx *ent.Tx, o order.Order, h order.Reservation, now time.Time, alone bool,
 ) error {
 	owner := o.Owner.Lower()
@@ -74,8 +74,8 @@ func (s *spread) reserve(
 	case strings.HasSuffix(h.Resource, "/"+owner):
 		within(tx, &order.Shortage{Reservation: h}, inShardSQL, h.Limit, h.Units, h.Resource, key, h.AsOf)
 	case inShard(h, alone):
-		within(tx, errCrowded, gatheredSQL, 0, gathering(h.Resource))
-		within(tx, errCrowded, inShardSQL, s.part(h.Limit, h.Most), h.Units, h.Resource, key, h.AsOf)
+		within(tx, errContended, gatheredSQL, 0, gathering(h.Resource))
+		within(tx, errContended, inShardSQL, s.part(h.Limit, h.Most), h.Units, h.Resource, key, h.AsOf)
 	default:
 		if err := s.fits(ctx, tx, h, key); err != nil {
 			return err
@@ -84,12 +84,12 @@ func (s *spread) reserve(
 	if h.Unsettled > 0 {
 		within(tx, tooMuchUnsettled(h), unsettledOfOwnerSQL, h.Unsettled, h.Units, h.Resource, owner, key)
 	}
-	later(tx, reserveSpreadSQL, uuid.Must(uuid.NewV7()), o.ID, owner, h.Resource, h.Units, now, key)
+	later(tx, reserveShardedSQL, uuid.Must(uuid.NewV7()), o.ID, owner, h.Resource, h.Units, now, key)
 	return nil
 }
 
 // fits checks whether a reservation fits, by what is reserved in all shards. Their locks are held.
-func (s *spread) fits(ctx context.Context, tx *ent.Tx, h order.Reservation, key string) error {
+func (s *ownerShards) fits(ctx context.Context, tx *ent.Tx, h order.Reservation, key string) error {
 	rows, err := raw(tx).Query(ctx, byShardSQL, h.Resource, h.AsOf)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *spread) fits(ctx context.Context, tx *ent.Tx, h order.Reservation, key 
 }
 
 // whenGathered fails with stranded unless a float is gathered.
-func (s *spread) whenGathered(ctx context.Context, tx *ent.Tx, resource string) error {
+func (s *ownerShards) whenGathered(ctx context.Context, tx *ent.Tx, resource string) error {
 	var gathered int
 	err := raw(tx).QueryRow(ctx, "SELECT count(*) FROM progress WHERE id = $1", gathering(resource)).Scan(&gathered)
 	if err == nil && gathered == 0 {

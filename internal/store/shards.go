@@ -16,30 +16,30 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// spread is where a database distributed by owner (citus.sql) keeps the rows of each owner. In a database
+// ownerShards is where a database distributed by owner (citus.sql) keeps the rows of each owner. In a database
 // that is not distributed it is nil, which has one shard.
 //
 // A transaction of a sale changes rows of one owner, which are in one shard. What is counted over owners, such as what
 // is reserved of a float, has the key of their shard: a text that is kept in the same shard as the rows of its owners.
-type spread struct {
+type ownerShards struct {
 	// least are the least hashes of the shards, in order.
 	least []int32
 	keys  []string
 }
 
 const (
-	mayBeSpreadSQL = `SELECT to_regclass('pg_catalog.pg_dist_shard') IS NOT NULL AND to_regclass('orders') IS NOT NULL`
+	mayBeShardedSQL = `SELECT to_regclass('pg_catalog.pg_dist_shard') IS NOT NULL AND to_regclass('orders') IS NOT NULL`
 
 	shardsSQL = `SELECT shardminvalue::int FROM pg_dist_shard WHERE logicalrelid = 'orders'::regclass ORDER BY 1`
 )
 
-// readSpread is nil when the database is not distributed.
-func readSpread(ctx context.Context, on conns) (*spread, error) {
+// readShards is nil when the database is not distributed.
+func readShards(ctx context.Context, on conns) (*ownerShards, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var may bool
 	// Nothing is prepared: the doctor opens a store behind a pooler whose query mode is wrong, to say so.
-	if err := on.QueryRow(ctx, mayBeSpreadSQL, pgx.QueryExecModeExec).Scan(&may); err != nil || !may {
+	if err := on.QueryRow(ctx, mayBeShardedSQL, pgx.QueryExecModeExec).Scan(&may); err != nil || !may {
 		return nil, mapError(err)
 	}
 	rows, err := on.Query(ctx, shardsSQL, pgx.QueryExecModeExec)
@@ -50,12 +50,12 @@ func readSpread(ctx context.Context, on conns) (*spread, error) {
 	if err != nil || len(least) == 0 {
 		return nil, mapError(err)
 	}
-	return newSpread(least), nil
+	return newShards(least), nil
 }
 
-// newSpread looks for a key of each shard.
-func newSpread(least []int32) *spread {
-	s := &spread{least: least, keys: make([]string, len(least))}
+// newShards looks for a key of each shard.
+func newShards(least []int32) *ownerShards {
+	s := &ownerShards{least: least, keys: make([]string, len(least))}
 	for n, left := 0, len(least); left > 0; n++ {
 		key := strconv.Itoa(n)
 		if of := s.of(key); s.keys[of] == "" {
@@ -67,7 +67,7 @@ func newSpread(least []int32) *spread {
 }
 
 // of is the number of the shard of an owner.
-func (s *spread) of(owner string) int {
+func (s *ownerShards) of(owner string) int {
 	if s == nil {
 		return 0
 	}
@@ -79,7 +79,7 @@ func (s *spread) of(owner string) int {
 }
 
 // key is the key of the shard of an owner; empty in a database that is not distributed, as the column's default is.
-func (s *spread) key(owner string) string {
+func (s *ownerShards) key(owner string) string {
 	if s == nil {
 		return ""
 	}
@@ -87,7 +87,7 @@ func (s *spread) key(owner string) string {
 }
 
 // groups divides owners by their shards, each owner once.
-func (s *spread) groups(owners []string) [][]string {
+func (s *ownerShards) groups(owners []string) [][]string {
 	all := map[int][]string{}
 	slices.Sort(owners)
 	for _, owner := range slices.Compact(owners) {
@@ -101,13 +101,13 @@ func (s *spread) groups(owners []string) [][]string {
 	return groups
 }
 
-// spreadOf is the spread of the database of a transaction.
-func spreadOf(tx *ent.Tx) *spread { return pgxOf(tx).spread }
+// shardsOf is the spread of the database of a transaction.
+func shardsOf(tx *ent.Tx) *ownerShards { return pgxOf(tx).shards }
 
 // asOfStatement replaces the time at which a statement looks at a row by that at which it began: what changes rows of
 // a distributed table may not call a volatile function. The difference is the wait for the row's lock, and whoever held
 // it has left a row that does not fit any more, or belongs to the same claim.
-func (s *spread) asOfStatement(sql string) string {
+func (s *ownerShards) asOfStatement(sql string) string {
 	if s == nil {
 		return sql
 	}
@@ -160,7 +160,7 @@ func endHash(a, b, c uint32) uint32 {
 }
 
 // inShard is a statement on rows that have the key of an owner's shard: %s is where the condition on it belongs.
-func (s *spread) inShard(owner, sql string, args ...any) statement {
+func (s *ownerShards) inShard(owner, sql string, args ...any) statement {
 	if s == nil {
 		return statement{sql: everywhere(sql), args: args}
 	}
@@ -172,7 +172,7 @@ func (s *spread) inShard(owner, sql string, args ...any) statement {
 // all shards, and then runs the statement for those of each shard, in a transaction of each: %s is where the condition
 // on the owner belongs. The last argument of both is the limit.
 func (s *Store) sweep(ctx context.Context, find, sql string, args ...any) (n int, err error) {
-	if s.spread == nil {
+	if s.shards == nil {
 		return s.pruneRows(ctx, everywhere(sql), args...)
 	}
 	groups, err := s.dueOwners(ctx, find, args...)
@@ -200,7 +200,7 @@ func (s *Store) dueOwners(ctx context.Context, find string, args ...any) ([][]st
 	if err != nil {
 		return nil, fmt.Errorf("find owners: %w", mapError(err))
 	}
-	return s.spread.groups(owners), nil
+	return s.shards.groups(owners), nil
 }
 
 // everywhere is a statement of maintenance without a condition on the owner.

@@ -19,7 +19,7 @@ import (
 // of a sale that insert on the way, each in parts.
 const (
 	// It divides by zero when the order is in another status, so that the server rolls the transaction back.
-	moveSpreadSQL = `
+	moveShardedSQL = `
 		WITH moved AS (
 			UPDATE orders SET status = $3, version = version + 1, updated_at = $4,
 				delivery_attempt = delivery_attempt + $5
@@ -39,7 +39,7 @@ const (
 	postedSQL = `SELECT EXISTS (SELECT 1 FROM ledger_postings WHERE id = $1)`
 
 	// A posting that was there has its entries.
-	enterSpreadSQL = `
+	enterShardedSQL = `
 		INSERT INTO ledger_entries (posting_id, owner, account, amount)
 		SELECT p.id, p.owner, e.account, e.amount
 		FROM ledger_postings p, unnest($3::varchar[], $4::bigint[]) AS e (account, amount)
@@ -50,15 +50,15 @@ const (
 )
 
 var (
-	insertCardSQL = ent.CardTable.Insert() + ` ON CONFLICT (reference, owner) DO NOTHING`
-	postSpreadSQL = ent.LedgerPostingTable.Insert() + ` ON CONFLICT (id, owner) DO NOTHING`
+	insertCardSQL  = ent.CardTable.Insert() + ` ON CONFLICT (reference, owner) DO NOTHING`
+	postShardedSQL = ent.LedgerPostingTable.Insert() + ` ON CONFLICT (id, owner) DO NOTHING`
 )
 
-// moveSpread is moveOrder in a distributed database.
-func moveSpread(tx *ent.Tx, m order.Move, now time.Time, refused int, moved *order.Order) {
+// moveSharded is moveOrder in a distributed database.
+func moveSharded(tx *ent.Tx, m order.Move, now time.Time, refused int, moved *order.Order) {
 	owner := m.Owner.Lower()
 	pgxOf(tx).later(statement{
-		sql:  moveSpreadSQL,
+		sql:  moveShardedSQL,
 		args: []any{m.Order, m.From, m.To, now, refused, owner},
 		read: func(answers pgx.BatchResults) (err error) {
 			*moved, err = scanOrder(answers.QueryRow())
@@ -79,9 +79,9 @@ func moveSpread(tx *ent.Tx, m order.Move, now time.Time, refused int, moved *ord
 // errUnbalanced fails a transaction with a posting whose entries do not add up to zero.
 var errUnbalanced = errors.New("not balanced")
 
-// postSpread queues a posting in a distributed database. There are no triggers, so the balance is checked here. The
+// postSharded queues a posting in a distributed database. There are no triggers, so the balance is checked here. The
 // owner of an order that the caller does not know is read first.
-func postSpread(
+func postSharded(
 	tx *ent.Tx, now time.Time, owner *string, p ledger.Posting, accounts []string, amounts []int64,
 ) error {
 	if owner == nil {
@@ -105,13 +105,13 @@ func postSpread(
 			return err
 		}
 	}
-	later(tx, postSpreadSQL, ent.LedgerPostingTable.Values(postingRow(p, *owner, now))...)
-	later(tx, enterSpreadSQL, p.ID, *owner, accounts, amounts)
+	later(tx, postShardedSQL, ent.LedgerPostingTable.Values(postingRow(p, *owner, now))...)
+	later(tx, enterShardedSQL, p.ID, *owner, accounts, amounts)
 	return nil
 }
 
-// expireSpread is Expire in a distributed database: a transaction for the owners of each shard.
-func (o Orders) expireSpread(ctx context.Context, m order.Move, limit int) (n int, err error) {
+// expireSharded is Expire in a distributed database: a transaction for the owners of each shard.
+func (o Orders) expireSharded(ctx context.Context, m order.Move, limit int) (n int, err error) {
 	groups, err := o.s.dueOwners(ctx, dueExpirySQL, m.From, o.s.stamp(), limit)
 	if err != nil {
 		return 0, fmt.Errorf("expire orders: %w", err)
@@ -173,9 +173,9 @@ const (
 	walkedSQL = `UPDATE progress SET at = $2, place = $3 WHERE id = $1`
 )
 
-// pruneTimelineSpread walks through the next orders in a distributed database, and deletes old lines of the final ones,
+// pruneTimelineSharded walks through the next orders in a distributed database, and deletes old lines of the final ones,
 // for each shard in a transaction of its own. What a walk that is broken off has deleted, the next one does not find.
-func (o Orders) pruneTimelineSpread(
+func (o Orders) pruneTimelineSharded(
 	ctx context.Context, tx *ent.Tx, at time.Time, place string, before time.Time, limit int,
 ) (walked int, err error) {
 	rows, err := raw(tx).Query(ctx, walkOrdersSQL, at, place, before, limit, finalStatuses())
@@ -193,7 +193,7 @@ func (o Orders) pruneTimelineSpread(
 	}); err != nil || walked == 0 {
 		return 0, err
 	}
-	for _, some := range o.s.spread.groups(owners) {
+	for _, some := range o.s.shards.groups(owners) {
 		if _, err := o.s.pool.Exec(ctx, pruneLinesSQL, some, final); err != nil {
 			return 0, err
 		}

@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// Turn is one request to be counted over all processes: in the database, in the transaction of what the request writes,
+// Hit is one request to be counted over all processes: in the database, in the transaction of what the request writes,
 // so that a request that writes nothing is not counted there.
-type Turn struct {
+type Hit struct {
 	Class Class
 	Name  string
 	Rate  Rate
 }
 
-// Turn is a request of a caller, to be counted by whoever stores what it asks for; nothing when the class is not
+// Hit is a request of a caller, to be counted by whoever stores what it asks for; nothing when the class is not
 // limited.
-func (l *Limiter) Turn(class Class, name string) []Turn {
+func (l *Limiter) Hit(class Class, name string) []Hit {
 	rate, limited := l.limits(class)
 	if !limited {
 		return nil
 	}
-	return []Turn{{class, name, rate}}
+	return []Hit{{class, name, rate}}
 }
 
-// AddressTurns are the turns for a class that is counted by address: of the client and of the Networks that it is in,
+// AddressHits are the hits for a class that is counted by address: of the client and of the Networks that it is in,
 // which are stored only as keyed hashes.
-func (l *Limiter) AddressTurns(class Class, address string) (turns []Turn) {
+func (l *Limiter) AddressHits(class Class, address string) (hits []Hit) {
 	rate, limited := l.limits(class)
 	if !limited {
 		return nil
 	}
 	for _, in := range Networks(address) {
-		turns = append(turns, Turn{class, l.Source(in.Name), rate.of(in)})
+		hits = append(hits, Hit{class, l.Source(in.Name), rate.of(in)})
 	}
-	return turns
+	return hits
 }
 
 // Source is a keyed hash of an address, fit to be stored: it tells the requests of one address from those of others.
@@ -50,10 +50,10 @@ func (l *Limiter) Source(address string) string {
 }
 
 // Each is how long it takes until one more request is given back.
-func (t Turn) Each() time.Duration { return t.Rate.each() }
+func (t Hit) Each() time.Duration { return t.Rate.each() }
 
 // Refusal is the answer for a caller whose rate is full again after a time.
-func (t Turn) Refusal(whole time.Duration) *Refusal {
+func (t Hit) Refusal(whole time.Duration) *Refusal {
 	wait := max(whole+t.Each()-t.Each()*time.Duration(t.Rate.Count), time.Second)
 	return tooOften(State{Limit: t.Rate.Count, Reset: max(whole, 0), RetryAfter: wait})
 }

@@ -2,13 +2,13 @@ package store
 
 // A distributed database joins neither its shards with tables of the coordinator row by row, nor different shards with
 // each other. These statements replace others there: each reads from the shards first what it then joins.
-var spreadReads = map[string]string{
-	unmatchedSQL:       spreadUnmatchedStart + unmatchedEnd,
-	unmatchedExceptSQL: spreadUnmatchedStart + ` AND t.nonce <> ALL ($6)` + unmatchedEnd,
+var shardedReads = map[string]string{
+	unmatchedSQL:       shardedUnmatchedStart + unmatchedEnd,
+	unmatchedExceptSQL: shardedUnmatchedStart + ` AND t.nonce <> ALL ($6)` + unmatchedEnd,
 
-	unmatchedListSQL: spreadUnmatched + `SELECT ` + spreadUnmatchedColumns + ` AND (r.id IS NOT NULL) = $3
+	unmatchedListSQL: shardedUnmatched + `SELECT ` + shardedUnmatchedColumns + ` AND (r.id IS NOT NULL) = $3
 		AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`,
-	unmatchedTransferSQL: spreadUnmatched + `SELECT ` + spreadUnmatchedColumns +
+	unmatchedTransferSQL: shardedUnmatched + `SELECT ` + shardedUnmatchedColumns +
 		` AND a.transaction = $3 AND a.log_index = $4`,
 
 	arrivedForSQL: `
@@ -22,10 +22,10 @@ var spreadReads = map[string]string{
 		WHERE a.asset = $1 AND a.pay_to = $2
 		ORDER BY 3, 2`,
 
-	postedForSQL: `SELECT ` + postingColumns + ` FROM ledger_postings p` + spreadEntries + `
-		WHERE p.order_id = ANY($1::varchar[]) AND p.order_id <> '' ` + spreadPostings,
-	postedAsSQL: `SELECT ` + postingColumns + ` FROM ledger_postings p` + spreadEntries + `
-		WHERE p.id = ANY($1::varchar[]) ` + spreadPostings,
+	postedForSQL: `SELECT ` + postingColumns + ` FROM ledger_postings p` + shardedEntries + `
+		WHERE p.order_id = ANY($1::varchar[]) AND p.order_id <> '' ` + shardedPostings,
+	postedAsSQL: `SELECT ` + postingColumns + ` FROM ledger_postings p` + shardedEntries + `
+		WHERE p.id = ANY($1::varchar[]) ` + shardedPostings,
 
 	paidWithSQL: `
 		SELECT ` + paymentColumns + ` FROM payments p
@@ -109,7 +109,7 @@ var spreadReads = map[string]string{
 }
 
 const (
-	spreadUnmatchedStart = `
+	shardedUnmatchedStart = `
 		WITH mine AS MATERIALIZED (
 			SELECT network, asset, nonce, transaction, log_index FROM payments WHERE owner = $4)
 		SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at FROM (
@@ -124,35 +124,35 @@ const (
 			AND NOT EXISTS (SELECT 1 FROM mine p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
 			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)`
 
-	spreadUnmatched = `
+	shardedUnmatched = `
 		WITH posted AS MATERIALIZED (SELECT id FROM ledger_postings WHERE id LIKE 'unmatched/%'),
 		matched AS MATERIALIZED (SELECT id FROM ledger_postings WHERE id LIKE 'matched/%') `
 
-	spreadUnmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at,
+	shardedUnmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at,
 		r.resolution, r.reason, r.actor, r.at
 		FROM transfers a JOIN posted p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
 			LEFT JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT 1 FROM matched m WHERE m.id = 'matched/' ||
 			a.transaction || '/' || a.log_index)`
 
-	spreadEntries = ` LEFT JOIN ledger_entries e ON e.posting_id = p.id AND e.owner = p.owner`
+	shardedEntries = ` LEFT JOIN ledger_entries e ON e.posting_id = p.id AND e.owner = p.owner`
 
-	spreadPostings = `GROUP BY p.id, p.order_id, p.kind, p.at, p.owner ORDER BY p.id`
+	shardedPostings = `GROUP BY p.id, p.order_id, p.kind, p.at, p.owner ORDER BY p.id`
 )
 
 // read is a statement as the database reads it.
-func (s *spread) read(sql string) string {
+func (s *ownerShards) read(sql string) string {
 	if s == nil {
 		return sql
 	}
-	if other, ok := spreadReads[sql]; ok {
+	if other, ok := shardedReads[sql]; ok {
 		return other
 	}
 	return sql
 }
 
 // either is the statement of two that the database reads.
-func (s *spread) either(plain, spread string) string {
+func (s *ownerShards) either(plain, spread string) string {
 	if s == nil {
 		return plain
 	}
