@@ -200,7 +200,9 @@ func (d Decision) leadsTo() (order.Status, error) {
 }
 
 // Queue lists a page of orders. next is the cursor of the next page, or empty.
-func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.OperatorContext) (page []ReviewItem, next order.ID, err error) {
+func (a Admin) Queue(
+	ctx context.Context, q QueueQuery, act order.OperatorContext,
+) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = a.Records.Queue(ctx, q, act)
@@ -246,7 +248,9 @@ func (a Admin) Counts(ctx context.Context) ([]OrderCount, error) {
 
 // Decide applies an operator's decision, unless it needs a second operator: then the order is returned as it is, with
 // the decision that waits. A repeat with the same key changes nothing and returns the order as it is now.
-func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.OperatorContext) (ReviewItem, error) {
+func (a Admin) Decide(
+	ctx context.Context, id order.ID, decision Decision, act order.OperatorContext,
+) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
 		return ReviewItem{}, err
@@ -307,7 +311,9 @@ func (a Admin) Closed(ctx context.Context, act order.OperatorContext) ([]availab
 }
 
 // Close sets the kill switch of a product, or of a configured provider. A repeat with the same key changes nothing.
-func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.OperatorContext) (availability.Switch, error) {
+func (a Admin) Close(
+	ctx context.Context, product order.Kind, paused bool, act order.OperatorContext,
+) (availability.Switch, error) {
 	if name, ok := availability.ProviderOf(product); ok && !slices.Contains(a.Providers, name) {
 		return availability.Switch{}, fault.Newf(fault.SchemaInvalid, "No provider %q is configured.", name)
 	}

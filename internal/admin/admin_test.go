@@ -245,7 +245,8 @@ func TestQueueListsOrdersInReview(t *testing.T) {
 		t.Fatalf("second page %+v, next %s, %v", rest, next, err)
 	}
 	q = admin.QueueQuery{Status: order.RefundPending, Limit: 2}
-	if none, _, err := s.Admin.Queue(t.Context(), q, order.OperatorContext{Operator: "ada"}); err != nil || len(none) != 0 {
+	if none, _, err := s.Admin.Queue(t.Context(), q,
+		order.OperatorContext{Operator: "ada"}); err != nil || len(none) != 0 {
 		t.Errorf("refunds %+v, %v", none, err)
 	}
 }

@@ -32,7 +32,9 @@ type ApprovalRecords interface {
 	// delivered by hand. approval.ErrNotFound when there is none, order.KeyReused when the operator used the key for
 	// another act, ErrChanged when what it is about has changed, else the fault of approval.Approval.Check or of the
 	// decision.
-	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.OperatorContext) (approval.Approval, error)
+	Approve(
+		ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.OperatorContext,
+	) (approval.Approval, error)
 	// Reject ends one without an effect, once per key, with the errors of Approve.
 	Reject(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error)
 }

@@ -58,7 +58,9 @@ type JobView struct {
 func Stopped() []job.Status { return []job.Status{job.OperatorReview, job.Failed} }
 
 // List lists a page of jobs, newest first. next is the cursor of the next page, or nil.
-func (j Jobs) List(ctx context.Context, q JobQuery, act order.OperatorContext) (page []JobView, next uuid.UUID, err error) {
+func (j Jobs) List(
+	ctx context.Context, q JobQuery, act order.OperatorContext,
+) (page []JobView, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
 	rows, err := j.Records.Jobs(ctx, q, act)

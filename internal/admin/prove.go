@@ -19,7 +19,9 @@ type Evidence interface {
 
 // Prove settles an order by a transaction that an operator names. The order stays as it is unless the chain shows the
 // payment's transfer in that transaction. A repeat with the same key returns the order as it is now.
-func (a Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext) (ReviewItem, error) {
+func (a Admin) Prove(
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext,
+) (ReviewItem, error) {
 	pay, done, err := a.Records.Unproven(ctx, id, transaction, act)
 	if err != nil {
 		return ReviewItem{}, toFault(err, "read the payment")

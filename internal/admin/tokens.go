@@ -31,7 +31,9 @@ type Tokens struct {
 type TokenRecords interface {
 	// Mint stores a token, once per key; a repeat is the token that was stored, and not fresh. order.KeyReused when the
 	// operator used the key for another one.
-	Mint(ctx context.Context, t auth.OperatorToken, act order.OperatorContext) (made auth.OperatorToken, fresh bool, err error)
+	Mint(
+		ctx context.Context, t auth.OperatorToken, act order.OperatorContext,
+	) (made auth.OperatorToken, fresh bool, err error)
 	// Tokens lists those that a query selects, newest first.
 	Tokens(ctx context.Context, q TokenQuery, act order.OperatorContext) ([]auth.OperatorToken, error)
 	// Revoke ends a token; one that is revoked stays as it is. ErrTokenNotFound when there is none,
@@ -94,7 +96,9 @@ func (t Tokens) Mint(
 }
 
 // List lists a page of tokens, newest first. next is the cursor of the next page, or nil.
-func (t Tokens) List(ctx context.Context, q TokenQuery, act order.OperatorContext) (page []TokenView, next uuid.UUID, err error) {
+func (t Tokens) List(
+	ctx context.Context, q TokenQuery, act order.OperatorContext,
+) (page []TokenView, next uuid.UUID, err error) {
 	limit := q.Limit
 	q.Limit++
 	rows, err := t.Records.Tokens(ctx, q, act)

@@ -79,7 +79,7 @@ type ProductConfig struct {
 	Esim EsimConfig
 }
 
-// IssuedRecords is a product, and how the API gets it.
+// Made is a product, and how the API gets it.
 type Made struct {
 	Product
 	// View shows its orders, and Describe its terms; nil where there is nothing to add to those of all products.

@@ -40,7 +40,7 @@ type IssuerClient interface {
 	card.Vault
 	// Stock tells the float and the open ranges.
 	card.Stock
-	// CardLister lists the cards, for those that the issuer locked or terminated.
+	// Lister lists the cards, for those that the issuer locked or terminated.
 	card.CardLister
 	// Book is all that the issuer opened and moved, which the books are compared with.
 	card.Book

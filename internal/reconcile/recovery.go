@@ -20,7 +20,7 @@ type Product interface {
 	Kind() order.Kind
 	// References are the provider's references of an order, one for each attempt at its delivery.
 	References(o order.Order) []order.Reference
-	// IssuedRecords reads all goods that the provider has made for us, or is making.
+	// Made reads all goods that the provider has made for us, or is making.
 	Made(ctx context.Context) ([]order.Goods, error)
 }
 
@@ -66,11 +66,11 @@ type Adoption struct {
 	Reference uuid.UUID
 	Item      []byte
 	Step      string
-	// IssuedRecords reports whether the goods are those of an order.
+	// Made reports whether the goods are those of an order.
 	Made func(order.Order) bool
 }
 
-// OperatorContext is the action of a recovery for a transfer or for goods.
+// Act is the action of a recovery for a transfer or for goods.
 type Act string
 
 // The acts.

@@ -86,8 +86,11 @@ const blockSeconds = 1000 // between two blocks of the shelf's chain, so that th
 
 func (s *shelf) recovery() Recovery {
 	return Recovery{
-		Products: []Product{card.IssuedRecords{Book: s, Cards: s}, topup.IssuedRecords{Book: card.IssuedRecords{Book: s, Cards: s}},
-			esim.IssuedRecords{Books: []esim.NamedBook{{Book: s}}, Plans: s}}, Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
+		Products: []Product{
+			card.IssuedRecords{Book: s, Cards: s}, topup.IssuedRecords{Book: card.IssuedRecords{Book: s, Cards: s}},
+			esim.IssuedRecords{Books: []esim.NamedBook{{Book: s}}, Plans: s},
+		},
+		Books: s, Head: agedHead{}, RefundAfter: 24 * time.Hour,
 		Now: func() time.Time { return time.Unix(500*blockSeconds, 0) },
 	}
 }

@@ -189,7 +189,8 @@ func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
 	if last.Evidence["refusal"] != card.RefusedHolder || last.Evidence["not_refunded"] == "" {
 		t.Errorf("evidence %v", last.Evidence)
 	}
-	_, err = s.Admin.Decide(t.Context(), sold.Order.ID, "refund", order.OperatorContext{Operator: "ada", Key: "1", Reason: "please"})
+	_, err = s.Admin.Decide(t.Context(), sold.Order.ID, "refund",
+		order.OperatorContext{Operator: "ada", Key: "1", Reason: "please"})
 	checkouttest.WantFault(t, err, fault.RefundUnavailable)
 }
 

@@ -158,7 +158,9 @@ func (a Approvals) Approvals(
 }
 
 // Approval implements admin.ApprovalRecords.
-func (a Approvals) Approval(ctx context.Context, id uuid.UUID, act order.OperatorContext) (found approval.Approval, err error) {
+func (a Approvals) Approval(
+	ctx context.Context, id uuid.UUID, act order.OperatorContext,
+) (found approval.Approval, err error) {
 	err = a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if found, err = a.find(ctx, tx, id); err != nil {
 			return err

@@ -151,7 +151,7 @@ func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) 
 var errResolved = errors.New("an operator has resolved the transfer")
 
 // lockAuthorization serializes the claim and the operator's resolution of a transfer, so that the second sees the
-// exclusive.
+// first.
 func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
 	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }

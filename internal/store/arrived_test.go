@@ -196,7 +196,8 @@ func TestClaimedTransferIsNoLongerUnmatched(t *testing.T) {
 			m.Postings = paid.Postings()
 			var err error
 			if byOperator {
-				err = s.Admin().Prove(t.Context(), paid, m, watchJob(p), order.OperatorContext{Operator: "ada", Key: "k", Reason: "seen"})
+				err = s.Admin().Prove(t.Context(), paid, m, watchJob(p),
+					order.OperatorContext{Operator: "ada", Key: "k", Reason: "seen"})
 			} else {
 				_, err = s.Orders().Settle(t.Context(), claimed.Job.Fence(), paid, m, watchJob(p))
 			}

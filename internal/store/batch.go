@@ -206,8 +206,8 @@ func (b *batcher[In, Out]) flush(batch []*member[In, Out]) {
 // stop waits for the batch that runs.
 func (b *batcher[In, Out]) stop() { b.running.Wait() }
 
-// isMemberError reports whether an error that rolled a batch back may be that of one member: each one is told its own then.
-// Other errors are the same for all.
+// isMemberError reports whether an error that rolled a batch back may be that of one member: each one is told its own
+// then. Other errors are the same for all.
 func isMemberError(err error) bool {
 	if errors.Is(err, ErrUnknownCommit) {
 		return false

@@ -190,7 +190,8 @@ func (f *feeStory) retry(key string) {
 	f.Helper()
 	next := f.args()
 	next.Version++
-	if err := f.s.FeeJobs().Retry(f.Context(), f.row, next, card.OperatorContext{Operator: "ann", Reason: "r", Key: key}); err != nil {
+	if err := f.s.FeeJobs().Retry(f.Context(), f.row, next,
+		card.OperatorContext{Operator: "ann", Reason: "r", Key: key}); err != nil {
 		f.Fatal(err)
 	}
 	f.args()

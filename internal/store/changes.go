@@ -73,8 +73,8 @@ func (s *Store) changeTogether(ctx context.Context, batch []*changeMember) {
 	}
 }
 
-// updateFenced queues the statement of a change that is its own fence: it changes the row of the claim, and returns a value of
-// it. Without that row the transaction fails with job.ErrLeaseLost.
+// updateFenced queues the statement of a change that is its own fence: it changes the row of the claim, and returns a
+// value of it. Without that row the transaction fails with job.ErrLeaseLost.
 func updateFenced(tx *ent.Tx, act, sql string, args ...any) {
 	mustAffectOne(tx, fmt.Errorf("%s: %w", act, job.ErrLeaseLost), sql+" RETURNING 1", args...)
 }

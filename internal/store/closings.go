@@ -96,7 +96,8 @@ func (c Closings) OrderClosing(
 // order is OrderClosing in a transaction. request, which may be nil, can store the decision for a second operator
 // instead.
 func (c Closings) order(
-	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.OperatorContext,
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error),
+	act card.OperatorContext,
 	request func() (pending bool, err error),
 ) (row job.Row, err error) {
 	owner, err := lockCard(ctx, tx, id)

@@ -40,7 +40,8 @@ func asCloseArgs(s card.ClosingFacts) (card.CloseArgs, error) {
 // close orders a closing, and leases its job.
 func (g garage) close(id uuid.UUID) job.Row {
 	g.Helper()
-	_, err := g.s.Closings().OrderClosing(g.Context(), id, asCloseArgs, card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
+	_, err := g.s.Closings().OrderClosing(g.Context(), id, asCloseArgs,
+		card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -232,7 +233,8 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		&posted); err != nil || posted != 1 {
 		t.Errorf("%d returns are posted, %v", posted, err)
 	}
-	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil, card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
+	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil,
+		card.OperatorContext{Operator: "ada", Key: "k", Reason: "r"})
 	if !errors.Is(err, card.ErrNotFound) {
 		t.Errorf("nobody's closing: %v", err)
 	}

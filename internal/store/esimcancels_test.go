@@ -151,7 +151,8 @@ func TestCancellationThatWaitsGoesOnOncePerKey(t *testing.T) {
 	since := time.Now().UTC().Add(time.Hour)
 	retry := func(key string) esim.Cancellation {
 		t.Helper()
-		got, err := s.Esims().RetryCancel(t.Context(), p.Order, since, order.OperatorContext{Operator: "ada", Key: key, Reason: "r"})
+		got, err := s.Esims().RetryCancel(t.Context(), p.Order, since,
+			order.OperatorContext{Operator: "ada", Key: key, Reason: "r"})
 		if err != nil {
 			t.Fatal(err)
 		}

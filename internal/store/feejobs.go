@@ -89,7 +89,9 @@ func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 
 // Conclude implements card.FeeJobs. The version check fails when a worker has changed the job meanwhile. A worker that
 // has the job now loses its lease.
-func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion, act card.OperatorContext) (bool, error) {
+func (f FeeJobs) Conclude(
+	ctx context.Context, row job.Row, c card.FeeConclusion, act card.OperatorContext,
+) (bool, error) {
 	done := true
 	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		done = true
@@ -139,7 +141,8 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 
 // WriteOff implements card.FeeJobs.
 func (f FeeJobs) WriteOff(
-	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error), act card.OperatorContext,
+	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error),
+	act card.OperatorContext,
 ) error {
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now, repeated, err := f.lock(ctx, tx, row, act, actWriteOff)

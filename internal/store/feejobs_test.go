@@ -62,7 +62,8 @@ func TestRetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 	errs := make([]error, 20)
 	for i := range errs {
 		all.Go(func() {
-			errs[i] = s.FeeJobs().Retry(t.Context(), row, next(t, row), card.OperatorContext{Operator: "ada", Key: "k", Reason: "topped up"})
+			errs[i] = s.FeeJobs().Retry(t.Context(), row, next(t, row),
+				card.OperatorContext{Operator: "ada", Key: "k", Reason: "topped up"})
 		})
 	}
 	all.Wait()
@@ -131,7 +132,8 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 	for status, want := range map[job.Status][]uuid.UUID{
 		"": {failed.ID, sent.ID}, job.Processing: {sent.ID}, job.Failed: {failed.ID}, job.Queued: nil,
 	} {
-		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10}, card.OperatorContext{Operator: "ada"})
+		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10},
+			card.OperatorContext{Operator: "ada"})
 		if err != nil || len(rows) != len(want) {
 			t.Fatalf("%s: %d rows, %v", status, len(rows), err)
 		}
@@ -141,7 +143,8 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 			}
 		}
 	}
-	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10}, card.OperatorContext{Operator: "ada"})
+	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10},
+		card.OperatorContext{Operator: "ada"})
 	if err != nil || len(rows) != 1 || rows[0].ID != sent.ID {
 		t.Errorf("the second page: %v, %v", rows, err)
 	}

@@ -192,7 +192,9 @@ func (t Treasury) Findings(
 }
 
 // ResolveFinding implements reconcile.UnmatchedTransfers.
-func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.OperatorContext) (f reconcile.Finding, err error) {
+func (t Treasury) ResolveFinding(
+	ctx context.Context, id int64, act order.OperatorContext,
+) (f reconcile.Finding, err error) {
 	var at reconcile.Place
 	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		f, at = reconcile.Finding{}, reconcile.Place{}

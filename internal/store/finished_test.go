@@ -43,7 +43,8 @@ func TestComparisonIsListedWithItsReport(t *testing.T) {
 	ahead.Store(-int64(time.Hour))
 	concluded(nil, differs("ord_old", true), differs("ord_gone", false), differs("ord_known", false))
 	known := findingsOf(t, books, "ord_known")
-	if _, err := books.ResolveFinding(t.Context(), known, order.OperatorContext{Operator: "ann", Key: "k", Reason: "r"}); err != nil {
+	if _, err := books.ResolveFinding(t.Context(), known,
+		order.OperatorContext{Operator: "ann", Key: "k", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(0)

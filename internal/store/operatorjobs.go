@@ -44,7 +44,9 @@ const (
 )
 
 // Jobs implements admin.JobRecords.
-func (o OperatorJobs) Jobs(ctx context.Context, q admin.JobQuery, act order.OperatorContext) (found []job.Row, err error) {
+func (o OperatorJobs) Jobs(
+	ctx context.Context, q admin.JobQuery, act order.OperatorContext,
+) (found []job.Row, err error) {
 	statuses := admin.Stopped()
 	if q.Status != "" {
 		statuses = []job.Status{q.Status}
@@ -121,7 +123,9 @@ func (o OperatorJobs) Retry(
 }
 
 // Drop implements admin.JobRecords. The audit record keeps the job.
-func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext) error {
+func (o OperatorJobs) Drop(
+	ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.OperatorContext,
+) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		after := jobStatus{"dropped"}
 		row, done, err := o.lock(ctx, tx, id, act, actJobDrop, after)

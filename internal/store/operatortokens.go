@@ -219,7 +219,8 @@ type refused struct {
 // Refused implements rpcx.Refusals.
 func (o OperatorTokens) Refused(ctx context.Context, who auth.Caller, method string, needed auth.Role) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		return o.s.record(ctx, tx, order.OperatorContext{Operator: who.Name}, actRefused, method, nil, refused{who.Role, needed})
+		return o.s.record(ctx, tx,
+			order.OperatorContext{Operator: who.Name}, actRefused, method, nil, refused{who.Role, needed})
 	})
 }
 

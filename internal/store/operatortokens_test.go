@@ -55,7 +55,8 @@ func TestTokenIsMintedOncePerKeyAndKeptAsHash(t *testing.T) {
 func TestUseOfATokenIsRecordedToTheMinute(t *testing.T) {
 	s := storetest.New(t)
 	tokens, minted := s.OperatorTokens(), mintedToken("ann", "one")
-	if _, _, err := tokens.Mint(t.Context(), minted, order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
+	if _, _, err := tokens.Mint(t.Context(), minted,
+		order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	last := func(at time.Time) *time.Time {
@@ -83,7 +84,8 @@ func TestUseOfATokenIsRecordedToTheMinute(t *testing.T) {
 func TestRevokedTokenStaysRevoked(t *testing.T) {
 	s := storetest.New(t)
 	tokens, minted := s.OperatorTokens(), mintedToken("ann", "one")
-	if _, _, err := tokens.Mint(t.Context(), minted, order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
+	if _, _, err := tokens.Mint(t.Context(), minted,
+		order.OperatorContext{Operator: "root", Key: "1", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"1", "1", "2"} {
@@ -103,7 +105,8 @@ func TestRevokedTokenStaysRevoked(t *testing.T) {
 	for status, want := range map[admin.TokenStatus]int{
 		admin.TokenActive: 0, admin.TokenExpired: 0, admin.TokenRevoked: 1, "": 1,
 	} {
-		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Status: status, Limit: 9}, order.OperatorContext{Operator: "root"})
+		page, err := tokens.Tokens(t.Context(), admin.TokenQuery{Status: status, Limit: 9},
+			order.OperatorContext{Operator: "root"})
 		if err != nil || len(page) != want {
 			t.Errorf("%q: %+v, %v", status, page, err)
 		}

@@ -49,7 +49,9 @@ func (d Admin) Unproven(
 
 // Prove implements admin.Records. As in Decide, it locks the job first, and a worker that is settling the order loses
 // its lease, so that the payment is not recorded twice.
-func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.OperatorContext) error {
+func (d Admin) Prove(
+	ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.OperatorContext,
+) error {
 	if err := m.Check(); err != nil {
 		return err
 	}

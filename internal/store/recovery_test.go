@@ -143,7 +143,8 @@ func TestUnpaidOrderIsRecovered(t *testing.T) {
 // TestGoodsAreAdoptedOnce: two owners' transfers do not get the same goods, though the unique key is by owner.
 func TestGoodsAreAdoptedOnce(t *testing.T) {
 	s := storetest.New(t)
-	r, act, goods := s.Recovery(lostAsset, lostPayTo, time.Hour), order.OperatorContext{Operator: "ada", Reason: "why"}, uuid.New()
+	r, act, goods := s.Recovery(lostAsset, lostPayTo, time.Hour),
+		order.OperatorContext{Operator: "ada", Reason: "why"}, uuid.New()
 	var group sync.WaitGroup
 	var times atomic.Int32
 	for n := range 6 {

@@ -50,9 +50,9 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 func payerLock(owner x402.Address) string { return bucket("payer/" + owner.Lower()) }
 
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
-// fails with an *order.Shortage or, unless alone, with errContended; when the payer has too many undecided payments, with
-// checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them may
-// be in flight, with a *limit.Refusal.
+// fails with an *order.Shortage or, unless alone, with errContended; when the payer has too many undecided payments,
+// with checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them
+// may be in flight, with a *limit.Refusal.
 func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) error {
 	boundUndecided(tx, p)
 	if s := shardsOf(tx); s != nil {

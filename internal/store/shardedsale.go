@@ -173,8 +173,9 @@ const (
 	walkedSQL = `UPDATE progress SET at = $2, place = $3 WHERE id = $1`
 )
 
-// pruneTimelineSharded walks through the next orders in a distributed database, and deletes old lines of the final ones,
-// for each shard in a transaction of its own. What a walk that is broken off has deleted, the next one does not find.
+// pruneTimelineSharded walks through the next orders in a distributed database, and deletes old lines of the final
+// ones, for each shard in a transaction of its own. What a walk that is broken off has deleted, the next one does not
+// find.
 func (o Orders) pruneTimelineSharded(
 	ctx context.Context, tx *ent.Tx, at time.Time, place string, before time.Time, limit int,
 ) (walked int, err error) {

@@ -101,7 +101,7 @@ func (s *ownerShards) groups(owners []string) [][]string {
 	return groups
 }
 
-// shardsOf is the spread of the database of a transaction.
+// shardsOf are the shards of the database of a transaction.
 func shardsOf(tx *ent.Tx) *ownerShards { return pgxOf(tx).shards }
 
 // asOfStatement replaces the time at which a statement looks at a row by that at which it began: what changes rows of

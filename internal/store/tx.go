@@ -95,8 +95,9 @@ func insert[T any](tx *ent.Tx, into table.Of[T], row *T) {
 // divisionByZero is the error by which a queued statement makes the server roll its transaction back.
 const divisionByZero = "22012"
 
-// mustAffectOne queues a statement that locks or changes a row, and returns a value of it. Without such a row it divides by
-// zero: the server rolls the transaction back, which fails with otherwise, without a round trip before the commit.
+// mustAffectOne queues a statement that locks or changes a row, and returns a value of it. Without such a row it
+// divides by zero: the server rolls the transaction back, which fails with otherwise, without a round trip before the
+// commit.
 func mustAffectOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	pgxOf(tx).later(statement{
 		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
@@ -109,8 +110,8 @@ func mustAffectOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	})
 }
 
-// touchInserted is mustAffectOne for an INSERT. A distributed database does not insert on the way, so there it costs a round
-// trip.
+// touchInserted is mustAffectOne for an INSERT. A distributed database does not insert on the way, so there it costs a
+// round trip.
 func touchInserted(ctx context.Context, tx *ent.Tx, otherwise error, sql string, args ...any) error {
 	if shardsOf(tx) == nil {
 		mustAffectOne(tx, otherwise, sql, args...)

@@ -32,11 +32,15 @@ type CloseJobs interface {
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
 	// and decide is not called. ErrNotFound when there is no such card, approval.PendingError when the closing waits for a
 	// second operator, else the error of decide.
-	OrderClosing(ctx context.Context, id uuid.UUID, decide func(ClosingFacts) (CloseArgs, error), act OperatorContext) (job.Row, error)
+	OrderClosing(
+		ctx context.Context, id uuid.UUID, decide func(ClosingFacts) (CloseArgs, error), act OperatorContext,
+	) (job.Row, error)
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
 	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at
 	// the act's version.
-	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext) (job.Row, error)
+	RetryClosing(
+		ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext,
+	) (job.Row, error)
 	// Refunding finds a closing, the owner of its card, and whether a refund of its order is signed that may still be
 	// paid. ErrNotFound when there is no such closing.
 	Refunding(ctx context.Context, id uuid.UUID) (row job.Row, owner x402.Address, signed bool, err error)
@@ -45,7 +49,9 @@ type CloseJobs interface {
 	// payment.ErrRefundSigned while a refund of its order may still be paid, payment.ErrTransferUsed when the transaction
 	// has concluded something else, ErrNotFound when there is no such closing, ErrChanged when it is not at the act's
 	// version.
-	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext) (job.Row, error)
+	ConcludeRefund(
+		ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act OperatorContext,
+	) (job.Row, error)
 }
 
 // Closers know which providers close cards.
@@ -149,7 +155,9 @@ func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act OperatorContext
 // Conclude lets a closing whose refund was done by hand go on, by the transaction that did it: the chain shows that it
 // transferred the remainder to the card's owner. While a refund of the service's own may still be paid, it does not. A
 // repeat changes nothing.
-func (d CloseAdmin) Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act OperatorContext) (job.Row, error) {
+func (d CloseAdmin) Conclude(
+	ctx context.Context, id uuid.UUID, transaction x402.Hash, act OperatorContext,
+) (job.Row, error) {
 	row, owner, signed, err := d.Jobs.Refunding(ctx, id)
 	if err != nil {
 		return job.Row{}, concluding(err)

@@ -41,7 +41,7 @@ type PageParts struct {
 	Script []byte
 }
 
-// Refresh is one page on which a card is shown.
+// Look is one page on which a card is shown.
 type Look struct {
 	// Origin is the page's.
 	Origin string

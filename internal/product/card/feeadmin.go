@@ -43,7 +43,9 @@ type FeeJobs interface {
 	// WriteOff writes the fee of a job off, once per key. decide is called with the locked job, and returns its new
 	// arguments and the postings. ErrNotFailed when the job has changed since row was read, else the error of decide;
 	// order.KeyReused and ErrChanged as in Retry.
-	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act OperatorContext) error
+	WriteOff(
+		ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act OperatorContext,
+	) error
 }
 
 // FeeConclusion is the status of a fee job that the issuer confirmed, with its consequences.

@@ -55,7 +55,7 @@ func (m IssuedRecords) read(ctx context.Context) (s Statement, ours map[place]Ca
 // place is where a card is: its issuer, and the issuer's ID of it.
 type place struct{ provider, account string }
 
-// IssuedRecords implements reconcile.Product: the cards.
+// Made implements reconcile.Product: the cards.
 func (m IssuedRecords) Made(ctx context.Context) ([]order.Goods, error) {
 	s, ours, err := m.read(ctx)
 	if err != nil {

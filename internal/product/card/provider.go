@@ -24,7 +24,7 @@ type Provider struct {
 	Issuer    Issuer
 	Vault     Vault
 	Stock     Stock
-	// CardLister lists the cards, for the job that reads their states only.
+	// Lister lists the cards, for the job that reads their states only.
 	Lister CardLister
 	// Controls is needed where the capabilities say so.
 	Controls Controls

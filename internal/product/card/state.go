@@ -58,8 +58,8 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	return card, nil
 }
 
-// Refresh reads cards from an issuer, by its names of them or by our references, and stores the changes of their states.
-// What is none of our cards there is left out.
+// Refresh reads cards from an issuer, by its names of them or by our references, and stores the changes of their
+// states. What is none of our cards there is left out.
 func (c *Cards) Refresh(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) error {
 	found, err := c.Store.ByNames(ctx, provider, accounts, refs)
 	if err != nil {

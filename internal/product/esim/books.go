@@ -72,7 +72,7 @@ func (m IssuedRecords) Kind() order.Kind { return Kind }
 // References implements reconcile.Product.
 func (m IssuedRecords) References(o order.Order) []order.Reference { return orders.References(o) }
 
-// IssuedRecords implements reconcile.Product.
+// Made implements reconcile.Product.
 func (m IssuedRecords) Made(ctx context.Context) (all []order.Goods, err error) {
 	for _, of := range m.Books {
 		made, err := m.of(ctx, of)

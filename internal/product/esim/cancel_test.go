@@ -57,7 +57,9 @@ func (c *cancelling) Cancellation(context.Context, order.ID) (esim.Cancellation,
 	return esim.Cancellation{CancelArgs: *c.args, Job: c.out.Status}, nil
 }
 
-func (c *cancelling) RetryCancel(context.Context, order.ID, time.Time, order.OperatorContext) (esim.Cancellation, error) {
+func (c *cancelling) RetryCancel(
+	context.Context, order.ID, time.Time, order.OperatorContext,
+) (esim.Cancellation, error) {
 	return esim.Cancellation{}, esim.ErrNotFound
 }
 

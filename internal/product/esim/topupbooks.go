@@ -60,7 +60,7 @@ func (m IssuedTopups) Kind() order.Kind { return TopupKind }
 // References implements reconcile.Product.
 func (m IssuedTopups) References(o order.Order) []order.Reference { return topups.References(o) }
 
-// IssuedRecords implements reconcile.Product.
+// Made implements reconcile.Product.
 func (m IssuedTopups) Made(ctx context.Context) (all []order.Goods, err error) {
 	for _, of := range m.Books {
 		made, err := m.of(ctx, of)

@@ -82,7 +82,7 @@ func (m IssuedRecords) Kind() order.Kind { return Kind }
 // References implements reconcile.Product.
 func (m IssuedRecords) References(o order.Order) []order.Reference { return loads.References(o) }
 
-// IssuedRecords implements reconcile.Product.
+// Made implements reconcile.Product.
 func (m IssuedRecords) Made(ctx context.Context) ([]order.Goods, error) {
 	loads, err := m.Book.Loads(ctx)
 	for i := range loads {

@@ -90,7 +90,9 @@ func (e Esims) SaveCancel(ctx context.Context, f job.Fence, a esim.CancelArgs, p
 }
 
 // RetryCancel implements esim.CancelStore.
-func (e Esims) RetryCancel(ctx context.Context, id order.ID, since time.Time, _ order.OperatorContext) (esim.Cancellation, error) {
+func (e Esims) RetryCancel(
+	ctx context.Context, id order.ID, since time.Time, _ order.OperatorContext,
+) (esim.Cancellation, error) {
 	return e.resumeCancel(ctx, "esims.retry_cancel", id, func(_ *tx, _ *job.Row, c *esim.Cancellation) (bool, error) {
 		c.Since = since
 		return true, nil

@@ -78,7 +78,8 @@ type pageAsked struct {
 
 // jobPage is a page of jobs as messages, newest first, and the token of the next page.
 func jobPage[M any](
-	ctx context.Context, asked pageAsked, list func(context.Context, card.JobQuery, order.OperatorContext) ([]job.Row, error),
+	ctx context.Context, asked pageAsked,
+	list func(context.Context, card.JobQuery, order.OperatorContext) ([]job.Row, error),
 	message func(job.Row) (*M, error),
 ) (all []*M, next *string, err error) {
 	size := defaultPage

@@ -16,7 +16,9 @@ import (
 // Approvals are the decisions that wait for a second operator.
 type Approvals interface {
 	// List is a page of them, newest first, and the id that the next page begins before; nil on the last.
-	List(ctx context.Context, q admin.ApprovalQuery, act order.OperatorContext) (page []approval.Approval, next uuid.UUID, err error)
+	List(
+		ctx context.Context, q admin.ApprovalQuery, act order.OperatorContext,
+	) (page []approval.Approval, next uuid.UUID, err error)
 	Show(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error)
 	// Approve lets one take effect, and Reject ends it without; once for each key of the act.
 	Approve(ctx context.Context, id uuid.UUID, act order.OperatorContext) (approval.Approval, error)

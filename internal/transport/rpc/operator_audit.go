@@ -16,7 +16,9 @@ import (
 // AuditTrail is what operators did.
 type AuditTrail interface {
 	// Audit is a page of it, newest first, and the id that the next page begins before; nil on the last.
-	Audit(ctx context.Context, q admin.AuditQuery, act order.OperatorContext) (page []admin.AuditRecord, next uuid.UUID, err error)
+	Audit(
+		ctx context.Context, q admin.AuditQuery, act order.OperatorContext,
+	) (page []admin.AuditRecord, next uuid.UUID, err error)
 	// Presented records that an operator asked who they are.
 	Presented(ctx context.Context, act order.OperatorContext) error
 }

@@ -61,7 +61,8 @@ func (s OperatorService) ConcludeCardClosing(
 }
 
 func closed(
-	ctx context.Context, name string, act order.OperatorContext, do func(context.Context, uuid.UUID, order.OperatorContext) (job.Row, error),
+	ctx context.Context, name string, act order.OperatorContext,
+	do func(context.Context, uuid.UUID, order.OperatorContext) (job.Row, error),
 ) (*roamcardv1.CardClosing, error) {
 	id, err := uuid.Parse(name)
 	if err != nil {

@@ -16,7 +16,9 @@ import (
 // Findings are the differences that reconciliation found.
 type Findings interface {
 	// FindingsFor is a page of them, newest first, and the id that the next page begins before; zero on the last.
-	FindingsFor(ctx context.Context, q reconcile.FindingQuery, act order.OperatorContext) (page []reconcile.Finding, next int64,
+	FindingsFor(
+		ctx context.Context, q reconcile.FindingQuery, act order.OperatorContext,
+	) (page []reconcile.Finding, next int64,
 		err error)
 	// ResolveFindingFor closes a finding, once for each key of the act.
 	ResolveFindingFor(ctx context.Context, id int64, act order.OperatorContext) (reconcile.Finding, error)

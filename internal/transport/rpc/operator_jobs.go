@@ -15,7 +15,9 @@ import (
 // Jobs are the jobs of all kinds.
 type Jobs interface {
 	// List is a page of them, newest first, and the id that the next page begins before; nil on the last.
-	List(ctx context.Context, q admin.JobQuery, act order.OperatorContext) (page []admin.JobView, next uuid.UUID, err error)
+	List(
+		ctx context.Context, q admin.JobQuery, act order.OperatorContext,
+	) (page []admin.JobView, next uuid.UUID, err error)
 	Show(ctx context.Context, id uuid.UUID, act order.OperatorContext) (admin.JobView, error)
 	// Retry puts one that has stopped back into the queue, and Drop deletes it; once for each key of the act.
 	Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (admin.JobView, error)

@@ -65,7 +65,9 @@ func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 // Comparisons are the comparisons of the books that have ended.
 type Comparisons interface {
 	// FinishedFor is a page of them, newest first, and the id that the next page begins before; zero on the last.
-	FinishedFor(ctx context.Context, q reconcile.FinishedQuery, act order.OperatorContext) (page []reconcile.Finished, next int64,
+	FinishedFor(
+		ctx context.Context, q reconcile.FinishedQuery, act order.OperatorContext,
+	) (page []reconcile.Finished, next int64,
 		err error)
 }
 

@@ -21,7 +21,9 @@ type OperatorTokens interface {
 	Mint(ctx context.Context, name string, role auth.Role, valid time.Duration,
 		act order.OperatorContext) (made admin.TokenView, text secret.Text, err error)
 	// List is a page of them, newest first, and the id that the next page begins before; nil on the last.
-	List(ctx context.Context, q admin.TokenQuery, act order.OperatorContext) (page []admin.TokenView, next uuid.UUID, err error)
+	List(
+		ctx context.Context, q admin.TokenQuery, act order.OperatorContext,
+	) (page []admin.TokenView, next uuid.UUID, err error)
 	Revoke(ctx context.Context, id uuid.UUID, act order.OperatorContext) (admin.TokenView, error)
 }
 

@@ -16,7 +16,9 @@ import (
 // Transfers are the transfers to the treasury that no order explains.
 type Transfers interface {
 	// UnmatchedFor is a page of them, newest first, and the row that the next page begins before; zero on the last.
-	UnmatchedFor(ctx context.Context, q reconcile.UnmatchedQuery, act order.OperatorContext) (page []reconcile.UnmatchedTransfer,
+	UnmatchedFor(
+		ctx context.Context, q reconcile.UnmatchedQuery, act order.OperatorContext,
+	) (page []reconcile.UnmatchedTransfer,
 		next int64, err error)
 	// ResolveFor explains a transfer, once for each key of the act.
 	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution,

@@ -241,8 +241,8 @@ func ViolationFields(violations *validate.Violations, message protoreflect.Messa
 	return fields
 }
 
-// violationText is a rule's message about a value. Patterns are for programs, which have them from the OpenAPI document:
-// people are told the field's form.
+// violationText is a rule's message about a value. Patterns are for programs, which have them from the OpenAPI
+// document: people are told the field's form.
 func violationText(v *validate.Violation, field protoreflect.FieldDescriptor) string {
 	if v.GetRuleId() != "string.pattern" {
 		return v.GetMessage()

@@ -46,6 +46,7 @@ func TestBrokenPatternIsTheFieldsForm(t *testing.T) {
 	element := func(name string) *validate.FieldPathElement {
 		return validate.FieldPathElement_builder{FieldName: &name}.Build()
 	}
+	const unknown = "does not match the documented pattern"
 	limits := (&roamcardv1.SetCardLimitsRequest{}).ProtoReflect().Descriptor()
 	for name, c := range map[string]struct {
 		path    []string
@@ -55,9 +56,9 @@ func TestBrokenPatternIsTheFieldsForm(t *testing.T) {
 	}{
 		"of a list":         {[]string{"allowed_categories"}, limits, "string.pattern", "must be four digits"},
 		"another rule":      {[]string{"allowed_categories"}, limits, "string.len", "as the rule says"},
-		"a field of old":    {[]string{"gone"}, limits, "string.pattern", "does not match the documented pattern"},
-		"below no message":  {[]string{"allowed_categories", "x"}, limits, "string.pattern", "does not match the documented pattern"},
-		"without a message": {[]string{"allowed_categories"}, nil, "string.pattern", "does not match the documented pattern"},
+		"a field of old":    {[]string{"gone"}, limits, "string.pattern", unknown},
+		"below no message":  {[]string{"allowed_categories", "x"}, limits, "string.pattern", unknown},
+		"without a message": {[]string{"allowed_categories"}, nil, "string.pattern", unknown},
 	} {
 		text, path := "as the rule says", []*validate.FieldPathElement(nil)
 		for _, part := range c.path {

@@ -41,7 +41,7 @@ type Harness struct {
 	Issuer card.Issuer
 	Vault  card.Vault
 	Stock  card.Stock
-	// CardLister may be nil.
+	// Lister may be nil.
 	Lister card.CardLister
 	// Controls is needed where the capabilities say so. Charge is a merchant's purchase with a card, which is declined
 	// where the card is frozen, has not enough or is limited; nil where it cannot be made. The merchant's category is

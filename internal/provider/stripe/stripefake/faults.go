@@ -84,7 +84,9 @@ var plain = map[vendorfake.Mode]*problem{
 	vendorfake.Conflict: {
 		http.StatusConflict, "idempotency_error", "idempotency_key_in_use", "", "Another request is under way.",
 	},
-	Locked:                 {http.StatusTooManyRequests, "invalid_request_error", "lock_timeout", "", "The object is locked."},
+	Locked: {
+		http.StatusTooManyRequests, "invalid_request_error", "lock_timeout", "", "The object is locked.",
+	},
 	vendorfake.RateLimited: {http.StatusTooManyRequests, "invalid_request_error", "rate_limit", "", "Too many requests."},
 	vendorfake.Unauthorized: {
 		http.StatusUnauthorized, "invalid_request_error", "api_key_expired", "", "Expired API Key provided: sk_***",
