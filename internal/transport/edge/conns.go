@@ -3,6 +3,7 @@ package edge
 import (
 	"container/list"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,14 @@ import (
 
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// What an address may be refused by its rates within a second, and how long it has no connections after one refusal more.
+// A refusal costs us as much as it costs the caller, who can send requests, or streams of HTTP/2 that are reset at once,
+// as fast as we can refuse them.
+const (
+	maxRefusals = 200
+	shutOut     = time.Second
 )
 
 // conns limits the open connections, in all, by address and by the networks of each. At the limit of all, a new
@@ -26,13 +35,24 @@ type conns struct {
 	mu         sync.Mutex
 	all        map[net.Conn]*openConn
 	perAddress map[string]int
+	// refusals are those of addresses that were refused lately; the others were forgotten at swept.
+	refusals map[string]*refusals
+	swept    time.Time
 	// idle has the connections without a request, the longest idle first.
 	idle *list.List
+}
+
+// refusals are how often an address was refused by its rates since a time, and until when it has no connections.
+type refusals struct {
+	since, until time.Time
+	count        int
 }
 
 // openConn is one connection.
 type openConn struct {
 	conn net.Conn
+	// name is its address's; empty for that of a proxy.
+	name string
 	// networks are what its address is counted in; none for that of a proxy, which serves many clients.
 	networks []limit.Network
 	// idle is its element of conns.idle; nil while a request runs.
@@ -43,7 +63,7 @@ func newConns(c Config) *conns {
 	return &conns{
 		maxOpen: c.MaxConns, maxPerAddress: c.MaxConnsPerAddress, trusted: c.TrustedProxies, metrics: c.Metrics,
 		now: c.Now,
-		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, idle: list.New(),
+		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, refusals: map[string]*refusals{}, idle: list.New(),
 	}
 }
 
@@ -83,7 +103,10 @@ func (c *conns) take(conn net.Conn) bool {
 	full := func(in limit.Network) bool {
 		return c.maxPerAddress > 0 && c.perAddress[in.Name] >= c.maxPerAddress*in.AtOnce
 	}
-	switch {
+	switch r := c.refusals[name]; {
+	case r != nil && c.now().Before(r.until):
+		c.metrics.Limited(context.Background(), "connections_refused")
+		return false
 	case slices.ContainsFunc(networks, full):
 		c.metrics.Limited(context.Background(), "connections_address")
 		return false
@@ -91,7 +114,7 @@ func (c *conns) take(conn net.Conn) bool {
 		c.metrics.Limited(context.Background(), "connections")
 		return false
 	}
-	h := &openConn{conn: conn, networks: networks}
+	h := &openConn{conn: conn, name: name, networks: networks}
 	h.idle = c.idle.PushBack(h)
 	c.all[conn] = h
 	for _, in := range networks {
@@ -107,6 +130,50 @@ func (c *conns) nameOf(conn net.Conn) string {
 		return ""
 	}
 	return limit.Name(peer.Addr())
+}
+
+type connKey struct{}
+
+// withConn is the server's ConnContext.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// refused counts a refusal by a rate on the connection of a request, and reports whether the connection has to end: its
+// address is refused too often. A proxy's never ends, because it serves others, too.
+func (c *conns) refused(ctx context.Context) bool {
+	conn, _ := ctx.Value(connKey{}).(net.Conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.all[conn]
+	if h == nil || h.name == "" {
+		return false
+	}
+	now, r := c.now(), c.refusals[h.name]
+	switch {
+	case r == nil:
+		c.sweep(now)
+		r = &refusals{since: now}
+		c.refusals[h.name] = r
+	case now.Sub(r.since) >= time.Second:
+		r.since, r.count = now, 0
+	}
+	if r.count++; r.count <= maxRefusals {
+		return false
+	}
+	r.until = now.Add(shutOut)
+	return true
+}
+
+// sweep forgets the addresses that were not refused lately, once a second at most; conns is locked.
+func (c *conns) sweep(now time.Time) {
+	if now.Sub(c.swept) < time.Second {
+		return
+	}
+	c.swept = now
+	maps.DeleteFunc(c.refusals, func(_ string, r *refusals) bool {
+		return now.Sub(r.since) >= time.Second && !now.Before(r.until)
+	})
 }
 
 // evict closes the connection that has been idle for longest.

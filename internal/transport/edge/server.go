@@ -140,6 +140,7 @@ func New(cfg Config) (*Server, error) {
 			MaxReceiveBufferPerStream:     maxReceiveBuffer,
 		},
 		ConnState:         s.conns.stateChanged,
+		ConnContext:       withConn,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,

@@ -10,14 +10,21 @@ import (
 )
 
 // throttle counts requests by address and what their answers weigh, and refuses those over the address's rate or over
-// its number of concurrent requests. A request with a payment is counted as an unpaid one and continues, see
-// limit.Presume: whether the payment is valid, or repeats a paid request, which is never refused, is known only later.
+// its number of concurrent requests; one that is refused too often loses its connections. A request with a payment is
+// counted as an unpaid one and continues, see limit.Presume: whether the payment is valid, or repeats a paid request,
+// which is never refused, is known only later.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := limit.Address(r.Context())
+		refuse := func(f *fault.Fault) {
+			if s.conns.refused(r.Context()) {
+				w.Header().Set("Connection", "close") // ends one of HTTP/2, too
+			}
+			s.refuse(w, r, f)
+		}
 		leave, err := s.enter(address)
 		if f, refused := fault.As(err); refused {
-			s.refuse(w, r, f)
+			refuse(f)
 			return
 		}
 		defer leave()
@@ -29,7 +36,7 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 			return
 		}
 		if f := s.take(w.Header(), class, address); f != nil {
-			s.refuse(w, r, f)
+			refuse(f)
 			return
 		}
 		answer := &weighed{ResponseWriter: w, server: s, request: r, class: class, address: address}
