@@ -78,27 +78,35 @@ func TestAddressThatIsRefusedTooOftenHasNoConnections(t *testing.T) {
 	}
 }
 
-// TestStreamsThatAreResetEndTheirConnection opens streams and resets each at once, faster than they can be refused.
+// TestStreamsThatAreResetEndTheirConnection opens streams and resets each at once, faster than they can be refused. The
+// HTTP server may end a connection first, because too many of them run; another one goes on.
 func TestStreamsThatAreResetEndTheirConnection(t *testing.T) {
 	t.Parallel()
 	e, later := refusing(t)
-	p := e.frames(t)
-	gone := make(chan struct{})
-	go func() { // what is not read keeps the server from writing
-		defer close(gone)
-		for {
-			if _, err := p.ReadFrame(); err != nil {
-				return
+	flood := func() {
+		p := e.frames(t)
+		gone := make(chan struct{})
+		go func() { // what is not read keeps the server from writing
+			defer close(gone)
+			for {
+				if _, err := p.ReadFrame(); err != nil {
+					return
+				}
+			}
+		}()
+		for id := uint32(1); id < 1<<20; id += 2 {
+			if p.ask(id, http.MethodGet, "/api/card/discovery", true) != nil || p.WriteRSTStream(id, 8) != nil {
+				break
 			}
 		}
-	}()
-	for id := uint32(1); id < 1<<20; id += 2 {
-		if p.ask(id, http.MethodGet, "/api/card/discovery", true) != nil || p.WriteRSTStream(id, 8) != nil {
-			break
-		}
+		<-gone
 	}
-	<-gone
-	if status, _ := askOver(e.dial(t)); status != 0 {
+	status := http.StatusTooManyRequests
+	for n := 0; n < 20 && status != 0; n++ {
+		flood()
+		status, _ = askOver(e.dial(t))
+	}
+	if status != 0 {
 		t.Errorf("a new connection is answered %d", status)
 	}
 	later(shutOut)
