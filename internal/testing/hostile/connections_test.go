@@ -46,8 +46,8 @@ func connections() []attack {
 		},
 		{
 			name: "http2-resets", by: stranger, do: resets,
-			held:    "transport/edge TestStreamsThatAreResetEndTheirConnection",
-			aim:     "streams that are opened and reset at once cost us and not the attacker (CVE-2023-44487)",
+			held: "transport/edge TestStreamsThatAreResetEndTheirConnection",
+			aim:  "streams that are opened and reset at once cost us and not the attacker (CVE-2023-44487)",
 			defence: "100 streams for each connection; resets count as requests to the rates, and an address that they refuse " +
 				"200 times in a second loses its connections",
 		},
