@@ -2,8 +2,8 @@
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
 # with the same payment and a new one; attacks it with all that the hostile suite has; drills incidents with their
 # alerts; kills a primary database under load and promotes its standby; sells next to the release before; lets official
-# clients buy while everything fails at random; all but the attacks with the race detector; and shares one journal between the
-# clients of three languages. Prints its seed, what it measured, and ends with one line: N passed, N failed.
+# clients buy while everything fails at random; all but the attacks with the race detector; and shares one journal
+# between the clients of three languages. Prints its seed, what it measured, and ends with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run

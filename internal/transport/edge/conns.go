@@ -15,9 +15,9 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// What an address may be refused by its rates within a second, and how long it has no connections after one refusal more.
-// A refusal costs us as much as it costs the caller, who can send requests, or streams of HTTP/2 that are reset at once,
-// as fast as we can refuse them.
+// How often an address may be refused by its rates within a second, and how long it has no connections after one more.
+// A refusal costs us as much as it costs the caller, who can send requests as fast as we refuse them, and streams of
+// HTTP/2 that are reset at once faster than that.
 const (
 	maxRefusals = 200
 	shutOut     = time.Second
