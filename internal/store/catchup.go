@@ -193,7 +193,8 @@ func (m Watermarks) ResolveRefunded(ctx context.Context, back []reconcile.Refund
 			}
 			at := b.Arrived.Place()
 			m.arrive(tx, now, []reconcile.Transfer{b.Arrived})
-			reason := "the chain shows that the money was sent back, in " + b.Back.Place().String()
+			// Its place in the block may change with the block: what is read up to the head may be reorganised.
+			reason := "the chain shows that the money was sent back, in " + b.Back.Transaction.String()
 			tag, err := raw(tx).Exec(ctx, resolveSQL+" ON CONFLICT (id) DO NOTHING", at.String(), reconcile.RefundedByHand,
 				reason, catchUpActor, now)
 			if err != nil {

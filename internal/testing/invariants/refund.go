@@ -6,13 +6,11 @@ import (
 )
 
 // sentBackRow is a transfer of which the database lost the order and the refund with a restore: the program has found
-// both on the chain. Place is the transfer's, and Reason ends with that of the refund.
+// both on the chain. Place is the transfer's, and Reason ends with the transaction of the refund.
 type sentBackRow struct{ Place, Reason string }
 
-// places are those of the transfer and of its refund; both are empty when the row names none.
-func (b sentBackRow) places() (in, out place) {
-	return parsePlace(b.Place), parsePlace(b.Reason[strings.LastIndexByte(b.Reason, ' ')+1:])
-}
+// refund is the transaction of the refund; nonsense when the row names none.
+func (b sentBackRow) refund() string { return lower(b.Reason[strings.LastIndexByte(b.Reason, ' ')+1:]) }
 
 // parsePlace reads TRANSACTION/LOGINDEX.
 func parsePlace(text string) place {
@@ -28,8 +26,7 @@ func parsePlace(text string) place {
 func (r *records) arrivedAndBack() map[place]bool {
 	back := map[place]bool{}
 	for _, b := range r.sentBack {
-		in, _ := b.places()
-		back[in] = true
+		back[parsePlace(b.Place)] = true
 	}
 	return back
 }
@@ -39,13 +36,17 @@ func (r *records) arrivedAndBack() map[place]bool {
 func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
 	credits := r.creditsByPlace()
 	for _, b := range r.sentBack {
-		in, out := b.places()
-		credit, arrived := credits[in]
-		back, sent := payouts[out]
-		if !arrived || !sent || credit.Value != back.Value || !same(credit.From, back.To) {
+		credit, arrived := credits[parsePlace(b.Place)]
+		sent := false
+		for at, back := range payouts {
+			if arrived && !sent && at.tx == b.refund() && credit.Value == back.Value && same(credit.From, back.To) {
+				sent = true
+				delete(payouts, at)
+			}
+		}
+		if !sent {
 			f.add("the transfer %s is resolved as sent back, and the chain shows no such refund: %s", b.Place, b.Reason)
 		}
-		delete(payouts, out)
 	}
 	return f
 }
