@@ -13,7 +13,11 @@ import (
 func (f *Front) Control(mux *http.ServeMux, path string, books func() (any, error)) {
 	mux.HandleFunc("GET "+path+"books", Local(func(Call) (any, error) { return books() }))
 	mux.HandleFunc("GET "+path+"faults", Local(func(Call) (any, error) {
-		return map[string]any{"faults": f.standing()}, nil
+		can := map[string][]Mode{}
+		for _, op := range f.vendor.Ops {
+			can[op] = f.Modes(op)
+		}
+		return map[string]any{"faults": f.standing(), "modes": can}, nil
 	}))
 	mux.HandleFunc("POST "+path+"faults", Local(func(c Call) (any, error) {
 		asked := Fault{Times: 1}

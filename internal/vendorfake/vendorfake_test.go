@@ -215,8 +215,15 @@ func TestControlAPIOrdersFaults(t *testing.T) {
 		strings.Contains(answer, "late") {
 		t.Error("the refusal does not say what can go wrong:", answer)
 	}
-	if _, answer := s.ask(t, http.MethodGet, "/control/faults", ""); answer != `{"faults":[]}` {
-		t.Error("standing:", answer)
+	_, answer := s.ask(t, http.MethodGet, "/control/faults", "")
+	var said struct {
+		Faults []vendorfake.Fault
+		Modes  map[string][]vendorfake.Mode
+	}
+	if err := json.Unmarshal([]byte(answer), &said); err != nil || len(said.Faults) != 0 || len(said.Modes) != 2 ||
+		!slices.Contains(said.Modes["list"], vendorfake.Duplicate) ||
+		slices.Contains(said.Modes["make"], vendorfake.Duplicate) {
+		t.Error("faults:", err, answer)
 	}
 	if _, answer := s.ask(t, http.MethodGet, "/control/books", ""); answer != `{"made":0}` {
 		t.Error("books:", answer)

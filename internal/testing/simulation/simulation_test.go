@@ -219,6 +219,9 @@ func drawnOf(seed uint64) plan {
 		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
 		p.cheats, p.hostile, p.reorganisations = true, true, 0
 	}
+	if rng := dice("slips"); !p.cheats && !p.bounded && rng.IntN(4) == 0 {
+		p.slips = float64(2 + rng.IntN(40))
+	}
 	// Either people are odd, or the chain: a world with all of it takes too long.
 	if dice("odd").IntN(2) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
@@ -236,7 +239,7 @@ func planInMemory(seed uint64) plan {
 	p := drawnOf(seed)
 	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
 	p.settlers, p.operators, p.second, p.nodes, p.fees, p.smart = "relayer", 0, false, 1, 0, false
-	p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
+	p.lies, p.liar, p.droughts, p.cheats, p.slips = 0, false, false, false, 0
 	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
 	if seed%2 == 0 {

@@ -98,6 +98,8 @@ type plan struct {
 	liar bool
 	// reorganisations, lags, outages, changes of fees and stops of processes: how many there are in a minute.
 	reorganisations, lags, outages, fees, stops float64
+	// slips is how many requests in a minute a provider answers wrongly.
+	slips float64
 	// block is how many transactions a block takes; zero is as many as there are.
 	block int
 	// restores says that the database is put back to a copy of itself once.
@@ -282,6 +284,9 @@ func (w *world) direct(stop chan<- struct{}) {
 	}
 	if w.plan.droughts {
 		processes.Go(func() { w.starve(quiet) })
+	}
+	if w.plan.slips > 0 {
+		processes.Go(func() { w.slip(quiet) })
 	}
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
