@@ -71,7 +71,8 @@ type Call struct {
 	Hide time.Duration
 }
 
-// Vendor says what one vendor's requests go through. What is nil is left out.
+// Vendor says what one vendor's requests go through, and how they go wrong. Refuse, Failed and Edit are needed; what
+// else is nil is left out.
 type Vendor struct {
 	// Ops are the operations that requests are counted and go wrong by.
 	Ops []string
