@@ -203,12 +203,9 @@ func addFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) {
 
 // request is what the command line asks for.
 func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Message, error) {
-	output, err := cmd.Flags().GetString("output")
-	if err != nil {
-		return nil, err
-	}
-	if o.b.asJSON && cmd.Flags().Changed("output") && output != "json" {
-		return nil, fmt.Errorf("%w: --json is not --output %s", errUsage, output)
+	// What exports has no --output.
+	if f := cmd.Flags().Lookup("output"); f != nil && o.b.asJSON && f.Changed && f.Value.String() != "json" {
+		return nil, fmt.Errorf("%w: --json is not --output %s", errUsage, f.Value)
 	}
 	req, err := newMessage(o.method.Input())
 	if err != nil {
