@@ -158,8 +158,8 @@ func TestTransactionsWaitForBlockInterval(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	p := &pooling{T: t, client: client, tip: 1e9}
-	// Begin with a block, so that there is time until the next one. By its number: its own time is that of the block before
-	// and the interval, however late it was made.
+	// Begin with a block, so that there is time until the next one. By its number: its own time is that of the block
+	// before and the interval, however late it was made.
 	var seen hexutil.Uint64
 	poll(t, func() (struct{}, error) {
 		var number hexutil.Uint64
