@@ -22,11 +22,11 @@ func (f *Front) Control(mux *http.ServeMux, path string, books func() (any, erro
 	mux.HandleFunc("POST "+path+"faults", Local(func(c Call) (any, error) {
 		asked := Fault{Times: 1}
 		if err := Read(c.Body, &asked); err != nil {
-			return nil, fmt.Errorf("read a fault: %w", err)
+			return nil, Mistake("read a fault: " + err.Error())
 		}
 		if !f.Add(asked) {
-			return nil, fmt.Errorf("there is no such fault: of %v, %s can go wrong by %v",
-				f.vendor.Ops, asked.Op, f.Modes(asked.Op))
+			return nil, Mistake(fmt.Sprintf("there is no such fault: of %v, %s can go wrong by %v",
+				f.vendor.Ops, asked.Op, f.Modes(asked.Op)))
 		}
 		return asked, nil
 	}))
@@ -36,7 +36,16 @@ func (f *Front) Control(mux *http.ServeMux, path string, books func() (any, erro
 	}))
 }
 
-// Local serves a request of the control API. An error is the caller's mistake, unless it has a status of HTTP.
+// Mistake is the caller's: a request that cannot be done.
+type Mistake string
+
+// Error implements error.
+func (m Mistake) Error() string { return string(m) }
+
+// HTTPStatus is the answer's.
+func (m Mistake) HTTPStatus() int { return http.StatusBadRequest }
+
+// Local serves a request of the control API. An error is the fake's own failure, unless it has a status of HTTP.
 func Local(do func(Call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refuse := func(status int, message string) { JSON(status, map[string]string{"error": message}).Write(w) }
@@ -52,7 +61,7 @@ func Local(do func(Call) (any, error)) http.HandlerFunc {
 		}
 		answer, err := do(Call{Request: r, Body: body})
 		if err != nil {
-			status := http.StatusBadRequest
+			status := http.StatusInternalServerError
 			if own, ok := errors.AsType[interface {
 				error
 				HTTPStatus() int

@@ -149,9 +149,7 @@ func (f *Front) Serve(op func(Call) string, do func(Call) Reply) http.HandlerFun
 		name := op(c)
 		f.Count(name)
 		if f.vendor.Reference != nil {
-			f.mu.Lock()
-			f.sent[f.vendor.Reference(body)]++
-			f.mu.Unlock()
+			f.countSent(f.vendor.Reference(body))
 		}
 		if f.vendor.Authenticate != nil {
 			if no, refused := f.vendor.Authenticate(c); refused {
@@ -189,13 +187,20 @@ func (f *Front) Requests() map[string]int {
 	return maps.Clone(f.requests)
 }
 
+func (f *Front) countSent(reference string) {
+	if reference == "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sent[reference]++
+}
+
 // Sent counts what arrived by the client's references, see Vendor.Reference. Those without one are not counted.
 func (f *Front) Sent() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sent := maps.Clone(f.sent)
-	delete(sent, "")
-	return sent
+	return maps.Clone(f.sent)
 }
 
 // wait is false when the client or the server went away meanwhile.

@@ -236,8 +236,11 @@ func (absent) HTTPStatus() int { return http.StatusNotFound }
 
 func TestControlAPIIsForThisMachine(t *testing.T) {
 	handler := vendorfake.Local(func(c vendorfake.Call) (any, error) {
-		if len(c.Body) > 0 {
+		switch string(c.Body) {
+		case "x":
 			return nil, absent{errors.New("no such thing")}
+		case "full":
+			return nil, errors.New("the disk is full")
 		}
 		return "here", nil
 	})
@@ -248,6 +251,7 @@ func TestControlAPIIsForThisMachine(t *testing.T) {
 	}{
 		{"127.0.0.1:4000", "", 200, `"here"`}, {"[::1]:4000", "", 200, `"here"`},
 		{"127.0.0.1:4000", "x", 404, `{"error":"no such thing"}`},
+		{"127.0.0.1:4000", "full", 500, `{"error":"the disk is full"}`},
 		{"192.0.2.7:4000", "", 403, `{"error":"the control API answers this machine only"}`},
 		{"nobody", "", 403, `{"error":"the control API answers this machine only"}`},
 	} {

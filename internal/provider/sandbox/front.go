@@ -23,9 +23,10 @@ func newFront(cfg Config, latency time.Duration, ops []string) front {
 	v := misbehaving()
 	v.Ops, v.Latency, v.Log, v.Reference = ops, latency, cfg.Log, referenceIn
 	v.Authenticate = func(c call) (vendorfake.Reply, bool) {
-		asked := secret.New(c.Header.Get("Authorization"))
-		return answered(nil, &problem{http.StatusUnauthorized, codeUnauthorized, "the API key is not valid"}),
-			!asked.Equal(secret.New("Bearer " + key.Reveal()))
+		if secret.New(c.Header.Get("Authorization")).Equal(secret.New("Bearer " + key.Reveal())) {
+			return vendorfake.Reply{}, false
+		}
+		return answered(nil, &problem{http.StatusUnauthorized, codeUnauthorized, "the API key is not valid"}), true
 	}
 	return front{vendorfake.New(v)}
 }

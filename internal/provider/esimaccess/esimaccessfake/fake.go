@@ -172,8 +172,10 @@ const maxAge = 5 * time.Minute
 
 // authenticate refuses a request that is not signed.
 func (s *Server) authenticate(c vendorfake.Call) (vendorfake.Reply, bool) {
-	err := s.signed(c.Request, c.Body)
-	return answered(nil, err), err != nil
+	if err := s.signed(c.Request, c.Body); err != nil {
+		return answered(nil, err), true
+	}
+	return vendorfake.Reply{}, false
 }
 
 func (s *Server) signed(r *http.Request, body []byte) error {

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"time"
 
@@ -22,7 +21,7 @@ func (s *Server) setCallbacks(c vendorfake.Call) (any, error) {
 		URL string `json:"url"`
 	}
 	if vendorfake.Read(c.Body, &asked) != nil || asked.URL == "" {
-		return nil, errors.New("url is where callbacks go")
+		return nil, vendorfake.Mistake("url is where callbacks go")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +39,7 @@ func (s *Server) use(c vendorfake.Call) (any, error) {
 	o, to := s.ordered(c.PathValue("reference")), s.callbacks
 	if err != nil || asked.Bytes < 1 || o == nil || !o.Completed {
 		s.mu.Unlock()
-		return nil, errors.New("bytes are used of the eSIM of an order")
+		return nil, vendorfake.Mistake("bytes are used of the eSIM of an order")
 	}
 	o.use = Use{Profile: "Installed", Bundle: "Active", Used: o.use.Used + asked.Bytes}
 	body := s.callback(o)

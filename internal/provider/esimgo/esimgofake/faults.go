@@ -32,7 +32,10 @@ func (s *Server) vendor() vendorfake.Vendor {
 	return vendorfake.Vendor{
 		Ops: Ops(),
 		Authenticate: func(c vendorfake.Call) (vendorfake.Reply, bool) {
-			return no(http.StatusForbidden, "access denied"), !secret.New(c.Header.Get("X-API-Key")).Equal(s.cfg.APIKey)
+			if secret.New(c.Header.Get("X-API-Key")).Equal(s.cfg.APIKey) {
+				return vendorfake.Reply{}, false
+			}
+			return no(http.StatusForbidden, "access denied"), true
 		},
 		Modes: map[vendorfake.Mode][]string{
 			vendorfake.Refused: {opCheck}, vendorfake.UnknownState: nil, vendorfake.WrongAmount: nil, vendorfake.Inexact: nil,
