@@ -156,6 +156,9 @@ func (f *Front) misbehave(w http.ResponseWriter, fault Fault, c Call, do func(Ca
 		panic(http.ErrAbortHandler)
 	case Slow:
 		if !f.wait(c.Request, fault.Delay(v.Hold)) {
+			if c.Context().Err() != nil {
+				return // there is nobody left to hang up on
+			}
 			HangUp(w)
 		}
 	case Late:

@@ -192,15 +192,7 @@ func simulate(t *testing.T, s *server, p plan) outcome {
 func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	t.Helper()
 	time0 := &clock{}
-	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float, SupplierFloat: p.supplierFloat()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bank.Close()
-	w := &world{
-		t: t, plan: p, bank: bankers(bank, time0.now), sink: x402.Address{19: 0xee}, down: map[string]bool{},
-		under: map[*purchase]bool{},
-	}
+	w := &world{t: t, plan: p, sink: x402.Address{19: 0xee}, down: map[string]bool{}, under: map[*purchase]bool{}}
 	if s != nil {
 		w.restores.admin = s.admin
 		drop := w.keepInPostgres(s)
@@ -210,6 +202,13 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	lastID = 0 // as when a program starts: ids are the same whenever their world is
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		// Made here, because virtual time stands still while anything waits for a channel of somewhere else.
+		bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float, SupplierFloat: p.supplierFloat()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bank.Close()
+		w.bank = bankers(bank, time0.now)
 		w.ending, w.well = make(chan struct{}), make(chan struct{})
 		w.bus = newBus(p.seed, func(n uint64) { cryptotest.SetGlobalRandom(t, p.seed+n) })
 		w.bus.weather = p.weather
