@@ -128,7 +128,7 @@ func (w *world) survives(t *testing.T, database string, save func(), restore fun
 	}
 	p.Stop(t)
 	w.books.DatabaseURL = restore()
-	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+	w.loses(lostFrom, w.sent(t))
 	w.answers.all = nil // what was told of lost orders is not in the books any more
 	for _, b := range lost {
 		if got := w.tell(t, b); got.Orders != 0 {

@@ -75,7 +75,7 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 	}
 	<-selling
 	w.answers.all = nil
-	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+	w.loses(lostFrom, w.sent(t))
 
 	asked := append(append([]*bill{}, lost[:6]...), before...)
 	w.repeats(t, asked)

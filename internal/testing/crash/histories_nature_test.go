@@ -201,7 +201,7 @@ func (m *market) goBack(storm context.Context, rng *rand.Rand) {
 		}
 	}
 	loss.Ended, loss.Restored = m.database.restore(older)
-	m.w.books.Lost = append(m.w.books.Lost, [2]int64{sent, m.w.nonce(m.t, "pending")})
+	m.w.loses(sent, m.w.nonce(m.t, "pending"))
 	m.mu.Lock()
 	m.happened.Losses = append(m.happened.Losses, loss)
 	m.mu.Unlock()

@@ -68,7 +68,7 @@ func TestFailoverToAnAsynchronousStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	on(t, pair.standby, "SELECT pg_promote(true, 30)")
-	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+	w.loses(lostFrom, w.sent(t))
 	w.answers.all = nil // what was told of lost orders is not in the books any more
 	lost := 0
 	for _, b := range all {

@@ -110,7 +110,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	}
 	p.Kill(t)
 	w.restore(t, older)
-	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+	w.loses(lostFrom, w.sent(t))
 	w.answers.all = nil // what was told of lost orders is not in the books any more
 
 	p = w.start(t, relayer, "")
@@ -241,6 +241,11 @@ func (w *world) tell(t *testing.T, b *buyer) invariants.Tally {
 
 // sent counts the relayer's transactions.
 func (w *world) sent(t *testing.T) int64 { t.Helper(); return w.nonce(t, "latest") }
+
+// loses says that the database knows no more of the relayer's account nonces from one on, and below another.
+func (w *world) loses(from, to int64) {
+	w.books.Lost = append(w.books.Lost, invariants.Gap{Relayer: w.books.Relayers[0], From: from, To: to})
+}
 
 // nonce is that of the relayer's next transaction, by the blocks up to a tag.
 func (w *world) nonce(t *testing.T, tag string) int64 {
@@ -410,7 +415,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 		had[b] = w.tell(t, b)
 	}
 	w.restore(t, older)
-	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+	w.loses(lostFrom, w.sent(t))
 	w.answers.all = nil
 
 	p = w.start(t, relayer, "")

@@ -140,7 +140,7 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 			}
 			p.Kill(t)
 			w.restore(t, older)
-			w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
+			w.loses(lostFrom, w.sent(t))
 			w.answers.all = nil // what was told of the lost order is not in the books any more
 
 			p = w.start(t, relayer, "")

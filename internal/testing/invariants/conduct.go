@@ -96,7 +96,7 @@ func noncesAreContiguous(r *records) []string {
 	}
 	for _, relayer := range r.chain.fresh {
 		for nonce := range r.chain.sent[relayer] {
-			if !stored[relayer][nonce] && !r.pruned(nonce) {
+			if !stored[relayer][nonce] && !r.pruned(relayer, nonce) {
 				f.add("relayer %s sent a transaction with nonce %d that was never stored", relayer, nonce)
 			}
 		}
@@ -108,7 +108,7 @@ func noncesAreContiguous(r *records) []string {
 				f.add("relayer %s uses nonce %d for two transactions", relayer, a.Nonce)
 			}
 			for missing := transactions[max(0, i-1)].Nonce + 1; missing < a.Nonce; missing++ {
-				if !r.pruned(missing) {
+				if !r.pruned(relayer, missing) {
 					f.add("relayer %s has no transaction with nonce %d", relayer, missing)
 				}
 			}
@@ -129,7 +129,7 @@ func noncesAreContiguous(r *records) []string {
 			}
 		}
 		last := transactions[len(transactions)-1].Nonce
-		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.pruned(last+1) && r.pruned(sent-1)) {
+		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.pruned(relayer, last+1) && r.pruned(relayer, sent-1)) {
 			f.add("relayer %s sent %d transactions, the last one stored is number %d", relayer, sent, last)
 		}
 	}
@@ -182,9 +182,11 @@ func membersEndAsTheChainShows(r *records) []string {
 	return f
 }
 
-// pruned says that a restore has lost the transaction with an account nonce.
-func (r *records) pruned(nonce int64) bool {
-	return slices.ContainsFunc(r.lost, func(lost [2]int64) bool { return nonce >= lost[0] && nonce < lost[1] })
+// pruned says that a restore has lost the transaction of a relayer with an account nonce.
+func (r *records) pruned(relayer string, nonce int64) bool {
+	return slices.ContainsFunc(r.lost, func(g Gap) bool {
+		return same(g.Relayer, relayer) && nonce >= g.From && nonce < g.To
+	})
 }
 
 func operatorActsAreAudited(r *records) []string {

@@ -13,6 +13,12 @@ import (
 	"time"
 )
 
+// Gap are the account nonces of a relayer from From on and below To.
+type Gap struct {
+	Relayer  string
+	From, To int64
+}
+
 // Books says where the three books are, and what the buyers saw.
 type Books struct {
 	DatabaseURL string
@@ -30,8 +36,8 @@ type Books struct {
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
-	// Lost are the account nonces, from and up to without it, whose transactions the database has lost with each restore.
-	Lost [][2]int64
+	// Lost are the account nonces whose transactions the database has lost with each restore.
+	Lost []Gap
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
 	// SecondAbove is the amount in cents above which operators' refunds need two names; zero is never.
@@ -142,7 +148,7 @@ type records struct {
 	treasury  string
 	supplier  supplierBook
 	unmatched int64
-	lost      [][2]int64
+	lost      []Gap
 	// secondAbove is Books.SecondAbove.
 	secondAbove int64
 

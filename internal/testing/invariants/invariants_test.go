@@ -448,6 +448,13 @@ var corruptTransactions = corruptions{
 	}, []string{"I21"}},
 	"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 6 }, []string{"I21"}},
 	"a transaction nobody stored":   {func(r *records) { r.transactions = r.transactions[1:] }, []string{"I21"}},
+	"a transaction that only another relayer's restore has lost": {
+		func(r *records) {
+			r.lost = []Gap{{Relayer: "0x00000000000000000000000000000000000000aa", To: 99}}
+			r.transactions = r.transactions[1:]
+		},
+		[]string{"I21"},
+	},
 	"a payment in two open transactions": {func(r *records) {
 		r.transactions[3].Status, r.transactions[3].Payments = "open", []string{"pay_d", "pay_c"}
 		r.transactions[3].Ends = []string{"open", "open"}

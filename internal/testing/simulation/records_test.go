@@ -98,6 +98,9 @@ var wallets = sync.OnceValue(func() map[devnet.Role]devnet.Wallet {
 	return all
 })
 
+// smartRelayer is the wallet that settles for smart accounts, of those of the relayer's role.
+const smartRelayer = 2
+
 // payableFor is how long an order of an owner can be paid.
 const payableFor = time.Minute
 
@@ -121,7 +124,7 @@ func (w *world) config(databaseURL string) app.Config {
 	}
 	if w.plan.smart {
 		settings["payment.smart_accounts"] = smartaccount.All().String()
-		settings["relayer.smart_account_keys"] = devnet.WalletsOf(devnet.RoleRelayer)[2].PrivateKey
+		settings["relayer.smart_account_keys"] = devnet.WalletsOf(devnet.RoleRelayer)[smartRelayer].PrivateKey
 	}
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()

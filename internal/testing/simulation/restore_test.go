@@ -21,9 +21,9 @@ import (
 type restores struct {
 	// admin is the address of a database of the same server.
 	admin string
-	// losses are those that have happened, and lost the relayer's account nonces of which the database knows no more.
+	// losses are those that have happened, and lost the relayers' account nonces of which the database knows no more.
 	losses []history.Loss
-	lost   [][2]int64
+	lost   []invariants.Gap
 	// recoveries counts the runs of the command.
 	recoveries int
 }
@@ -68,7 +68,11 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 				p.kill()
 			}
 		}
-		lost := [2]int64{from, max(w.relayed(), w.stored())}
+		var lost []invariants.Gap
+		for i, next := range w.relayed() {
+			relayer := w.relayers()[i]
+			lost = append(lost, invariants.Gap{Relayer: relayer, From: from[i], To: max(next, w.stored(relayer))})
+		}
 		w.databases("puts it back", func(name string) []string {
 			return []string{"DROP DATABASE " + name + " WITH (FORCE)", "ALTER DATABASE " + older(name) + " RENAME TO " + name}
 		})
@@ -80,10 +84,10 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 	return func() { <-done }
 }
 
-func (w *world) lose(l history.Loss, nonces [2]int64) {
+func (w *world) lose(l history.Loss, nonces []invariants.Gap) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.restores.losses, w.restores.lost = append(w.restores.losses, l), append(w.restores.lost, nonces)
+	w.restores.losses, w.restores.lost = append(w.restores.losses, l), append(w.restores.lost, nonces...)
 }
 
 // databases does something to the databases of the world's server, in a turn of its own and with nobody connected.
@@ -115,17 +119,31 @@ func (w *world) turn(what string) {
 
 func relayerAddress() string { return walletOf(devnet.RoleRelayer).Address }
 
-// relayed is how many transactions the relayer has in blocks and in the pool.
-func (w *world) relayed() int64 { return w.chain.Pending(common.HexToAddress(relayerAddress())) }
+// relayers are the accounts that settle: that of all payments, and that of smart accounts alone.
+func (w *world) relayers() []string {
+	if w.plan.smart {
+		return []string{relayerAddress(), devnet.WalletsOf(devnet.RoleRelayer)[smartRelayer].Address}
+	}
+	return []string{relayerAddress()}
+}
 
-// stored is the account nonce that follows those in the database.
-func (w *world) stored() (next int64) {
+// relayed is how many transactions each relayer has in blocks and in the pool.
+func (w *world) relayed() (all []int64) {
+	for _, relayer := range w.relayers() {
+		all = append(all, w.chain.Pending(common.HexToAddress(relayer)))
+	}
+	return all
+}
+
+// stored is the account nonce that follows those of a relayer in the database.
+func (w *world) stored(relayer string) (next int64) {
 	conn, err := pgx.Connect(context.Background(), w.url)
 	if err != nil {
 		return 0
 	}
 	defer conn.Close(context.Background())
-	_ = conn.QueryRow(context.Background(), "SELECT coalesce(max(nonce) + 1, 0) FROM transactions").Scan(&next)
+	_ = conn.QueryRow(context.Background(), "SELECT coalesce(max(nonce) + 1, 0) FROM transactions WHERE lower(relayer) = lower($1)",
+		relayer).Scan(&next)
 	return next
 }
 

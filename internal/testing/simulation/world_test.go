@@ -550,7 +550,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	b := invariants.Books{
 		RPCURL: chain.URL, SandboxURL: bank.URL, USDC: devnet.USDCAddress,
 		PayTo: walletOf(devnet.RolePayee).Address, Treasury: walletOf(devnet.RoleTreasury).Address,
-		Relayers: []string{walletOf(devnet.RoleRelayer).Address},
+		Relayers: w.relayers(),
 	}
 	w.records.tell(&b)
 	if w.plan.second {
