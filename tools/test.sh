@@ -101,6 +101,8 @@ programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/i
 concurrent='/internal/(availability|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce'
 at_the_chain='Processes|UnderFaults|ManyPayments|Hanging|Slow|Flood|Share|Broadcast|Survey|AllWatchers'
+# What nothing has changed in since it passed is not run again, except in CI, and except for whole programs.
+again=(${CI:+-count=1})
 whole_programs() {
   # Two packages at a time: they wait for blocks and leases for two thirds of theirs.
   # shellcheck disable=SC2086
@@ -111,10 +113,9 @@ racing_programs() {
   CGO_ENABLED=$cgo gotests "go, whole programs that race" . $race -count=1 -timeout 15m -p 1 -run "$races" \
     ./internal/testing/endtoend
 }
-# What nothing has changed in since it passed is not run again, except in CI.
 quiet_packages() {
   # shellcheck disable=SC2046
-  gotests "go" . ${CI:+-count=1} -timeout 15m -p 1 \
+  gotests "go" . "${again[@]}" -timeout 15m -p 1 \
     $(grep -vE "$programs|$concurrent|$simulated|$structural" <<<"$packages")
 }
 # What the sources say of themselves, which takes seconds and is what is forgotten most.
@@ -128,13 +129,13 @@ simulated='/internal/testing/simulation$'
 simulation() { gotests "simulation" . -count=1 -timeout 15m ./internal/testing/simulation; }
 concurrent_packages() {
   # shellcheck disable=SC2046,SC2086
-  CGO_ENABLED=$cgo gotests "go, concurrent" . $race -count=1 -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+  CGO_ENABLED=$cgo gotests "go, concurrent" . $race "${again[@]}" -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
 }
 racing_chain() {
   # shellcheck disable=SC2086
-  CGO_ENABLED=$cgo gotests "go, chain that races" . $race -count=1 -timeout 15m -run "$at_the_chain" ./internal/chain
+  CGO_ENABLED=$cgo gotests "go, chain that races" . $race "${again[@]}" -timeout 15m -run "$at_the_chain" ./internal/chain
 }
-tools_tests() { GOWORK=off gotests "tools" tools -count=1 ./...; }
+tools_tests() { GOWORK=off gotests "tools" tools "${again[@]}" ./...; }
 sources() { step "sources" tools/lint.sh sources; }
 # The first command of the README, with the program that is built for it.
 demo() { step "demo" make --no-print-directory demo; }

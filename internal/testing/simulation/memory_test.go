@@ -198,6 +198,15 @@ func (r *inMemory) treasury(head atPort, now func() time.Time, log *slog.Logger)
 // callTimeout bounds calls of the chain and the providers.
 const callTimeout = 5 * time.Second
 
+// undecidedFor is how long a provider may leave undecided what it was asked for, until an operator looks. Vendors may
+// for ever, and worlds end. The sandbox always says what it did, so it has the time that a deployment gives it.
+func undecidedFor(provider string, deployed time.Duration) time.Duration {
+	if provider == sandboxes {
+		return deployed
+	}
+	return 5 * time.Minute
+}
+
 // made are the providers that a world may have.
 var (
 	madeIssuers   = []provider.Issuer{sandbox.AsIssuer(), lithic.AsIssuer(), stripe.AsIssuer()}
@@ -223,7 +232,7 @@ func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live avai
 	sold.Embed, _ = of.(card.Embed)
 	return card.New(card.Config{
 		Store: kept.Cards(), Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
-		Deadline: c.IssuerDeadline, Providers: []card.Provider{sold}, Log: r.log,
+		Deadline: undecidedFor(c.IssuerProvider, c.IssuerDeadline), Providers: []card.Provider{sold}, Log: r.log,
 	}), nil
 }
 
@@ -250,7 +259,7 @@ func (r *inMemory) esims(p *process, c app.Config, kept *memory.Store, live avai
 	return esim.New(esim.Config{
 		Store: kept.Esims(), Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
 		MarginBPS: c.Esim.MarginBPS, StaleAfter: c.Esim.StaleAfter, SyncEvery: c.Esim.SyncEvery, Poll: c.Esim.Poll,
-		CallTimeout: callTimeout, Deadline: c.Esim.Deadline, Waiters: c.Esim.Waiters, Log: r.log,
+		CallTimeout: callTimeout, Deadline: undecidedFor(name, c.Esim.Deadline), Waiters: c.Esim.Waiters, Log: r.log,
 		Providers: []esim.Provider{sold},
 	}), nil
 }

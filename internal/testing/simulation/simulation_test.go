@@ -231,6 +231,9 @@ func drawnOf(seed uint64) plan {
 		}
 		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	}
+	if p.bounded {
+		p.reorganisations = 0 // who pays for more than they have has spent the money of the payment that was replaced
+	}
 	return p
 }
 
