@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows how strong a suite is that looks for what nobody has thought of: plants bugs of tools/mutants, one at a time,
 # and lets the suite look for each of them. Prints one line for each, with the seconds that it took and what was broken,
-# and ends with one line: N passed, N failed.
+# and ends with one line: N passed, N failed. A seed that finds something without the bug, too, has not found the bug.
 #
 #   tools/power.sh NAME...    these bugs
 #   SUITE=simulation          seeds that nobody has chosen, in virtual time; SUITE=memory is worlds in memory, and
@@ -17,8 +17,10 @@ trap 'rm -rf "$out"' EXIT
 export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no repository
 source tools/plant.sh
 
-# Each suite: limit is how long a bug is looked for, build makes what has the bug, look fails when it is found, and
-# looked says at what was looked. They get the log of the bug, and build what go build takes.
+# Each suite: limit is how long a bug is looked for, build makes what has the bug, look fails when it is found, looked
+# says at what was looked, and without fails where a seed finds something without a bug. They get the log of the bug, and
+# build what go build takes.
+without() { true; }
 case $suite in
   simulation | memory)
     limit=${SECONDS_EACH:-120}
@@ -26,6 +28,11 @@ case $suite in
     if [[ $suite == memory ]]; then worlds=TestSeedsInMemory; fi
     build() {
       CGO_ENABLED=0 go test -c -vet=off -ldflags='-s -w' "$@" -o "$out/sim.test" ./internal/testing/simulation
+    }
+    build && mv "$out/sim.test" "$out/without.test" || exit 1
+    without() {
+      (cd internal/testing/simulation && "$out/without.test" -test.run "$worlds\$" -test.timeout 1h -seeds 1 -seed "$1") \
+        >"$out/without.log" 2>&1
     }
     # A world waits for its database for half of the time: there is one for each processor, the seeds of each far from
     # those of the others.
@@ -71,6 +78,8 @@ for name in "$@"; do
   else
     by=$(grep -om1 -E "seed [0-9]*(, round [0-9]*)?: ($broken).*|never: .*|panic: .*|fatal error: .*" "$log")
     verdict="found: $name after $((SECONDS - began)) s, $(looked "$log"): ${by:0:160}"
+    seed=$(grep -oE '^seed [0-9]+' <<<"$by" | grep -oE '[0-9]+')
+    if [[ -n $seed ]] && ! without "$seed"; then verdict="NOT THE BUG: $name, it is found without it: ${by:0:160}"; fi
   fi
   echo "$verdict"
   if [[ -n ${LOGS:-} ]]; then cp "$log" "$LOGS/$name.log"; fi
