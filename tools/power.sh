@@ -18,8 +18,8 @@ export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no reposi
 source tools/plant.sh
 
 # Each suite: limit is how long a bug is looked for, build makes what has the bug, look fails when it is found, looked
-# says at what was looked, and without fails where a seed finds something without a bug. They get the log of the bug, and
-# build what go build takes.
+# says at what was looked, and without fails where a seed finds something without a bug. They get the log of the bug,
+# and build what go build takes.
 without() { true; }
 case $suite in
   simulation | memory)
@@ -31,8 +31,8 @@ case $suite in
     }
     build && mv "$out/sim.test" "$out/without.test" || exit 1
     without() {
-      (cd internal/testing/simulation && "$out/without.test" -test.run "$worlds\$" -test.timeout 1h -seeds 1 -seed "$1") \
-        >"$out/without.log" 2>&1
+      (cd internal/testing/simulation && exec "$out/without.test" -test.run "$worlds\$" -test.timeout 1h \
+        -seeds 1 -seed "$1") >"$out/without.log" 2>&1
     }
     # A world waits for its database for half of the time: there is one for each processor, the seeds of each far from
     # those of the others.

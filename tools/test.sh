@@ -129,11 +129,13 @@ simulated='/internal/testing/simulation$'
 simulation() { gotests "simulation" . -count=1 -timeout 15m ./internal/testing/simulation; }
 concurrent_packages() {
   # shellcheck disable=SC2046,SC2086
-  CGO_ENABLED=$cgo gotests "go, concurrent" . $race "${again[@]}" -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+  CGO_ENABLED=$cgo gotests "go, concurrent" . $race "${again[@]}" -timeout 15m -p 2 \
+    $(grep -E "$concurrent" <<<"$packages")
 }
 racing_chain() {
   # shellcheck disable=SC2086
-  CGO_ENABLED=$cgo gotests "go, chain that races" . $race "${again[@]}" -timeout 15m -run "$at_the_chain" ./internal/chain
+  CGO_ENABLED=$cgo gotests "go, chain that races" . $race "${again[@]}" -timeout 15m -run "$at_the_chain" \
+    ./internal/chain
 }
 tools_tests() { GOWORK=off gotests "tools" tools "${again[@]}" ./...; }
 sources() { step "sources" tools/lint.sh sources; }

@@ -1,15 +1,19 @@
 package simulation_test
 
 import (
+	"context"
 	"encoding/binary"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/smartaccount/smartaccounttest"
+	"github.com/roamcard/roamcard/internal/testing/history"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -21,6 +25,8 @@ type account struct {
 	creation   common.Hash
 	// signing is the place of the owner that signs.
 	signing atomic.Int32
+	// signedFor are the nonces of the authorizations that the first owner has signed.
+	signedFor []string
 }
 
 // smartAccount makes the buyer's wallet a smart account, in worlds that have some.
@@ -82,11 +88,38 @@ func (b *buyer) removesOwner() {
 		return
 	}
 	w, other := b.world, common.BytesToAddress(b.account.Owners[1].Bytes())
+	w.mu.Lock()
+	for _, nonce := range b.account.signedFor {
+		w.removed[nonce] = time.Now()
+	}
+	w.mu.Unlock()
 	w.bus.note("the owner of %s is removed", b.address)
 	if b.account.undeployed {
 		w.chain.Execute(other, smartaccounttest.Factory, b.account.CreateCall())
 	}
 	w.chain.Execute(other, common.Address(b.address), b.account.RemoveCall(0))
+}
+
+// binding are the answers that must agree with each other: all but refusals of what a removed owner has signed and which
+// has claimed nothing. Whoever sends that proves nothing any more, and is told nothing of the account's orders.
+func (w *world) binding(ctx context.Context) ([]history.Event, error) {
+	if len(w.removed) == 0 {
+		return w.seen, nil
+	}
+	conn, err := pgx.Connect(ctx, w.url)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, "SELECT nonce FROM payments")
+	if err != nil {
+		return nil, err
+	}
+	claimed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return slices.DeleteFunc(slices.Clone(w.seen), func(e history.Event) bool {
+		at, removed := w.removed[e.Nonce]
+		return removed && e.Status == http.StatusPaymentRequired && e.To.After(at) && !slices.Contains(claimed, e.Nonce)
+	}), err
 }
 
 // cancelled is the account's call by which it takes an authorization back.

@@ -452,6 +452,11 @@ func (b *buyer) sign(terms x402.PaymentRequired, changes ...func(*x402.Payment))
 // signs is the wallet's signature of an authorization.
 func (b *buyer) signs(a x402.Authorization) x402.Signature {
 	if b.account != nil {
+		b.world.mu.Lock()
+		if b.account.signing.Load() == 0 {
+			b.account.signedFor = append(b.account.signedFor, strings.ToLower(a.Nonce.String()))
+		}
+		b.world.mu.Unlock()
 		return b.account.signed(domain().Digest(a))
 	}
 	s, err := curve.Sign(domain(), a, b.key)

@@ -142,8 +142,8 @@ func (w *world) stored(relayer string) (next int64) {
 		return 0
 	}
 	defer conn.Close(context.Background())
-	_ = conn.QueryRow(context.Background(), "SELECT coalesce(max(nonce) + 1, 0) FROM transactions WHERE lower(relayer) = lower($1)",
-		relayer).Scan(&next)
+	const after = "SELECT coalesce(max(nonce) + 1, 0) FROM transactions WHERE lower(relayer) = lower($1)"
+	_ = conn.QueryRow(context.Background(), after, relayer).Scan(&next)
 	return next
 }
 

@@ -61,6 +61,8 @@ type world struct {
 	ending  chan struct{}
 	// rested says that everything had ended at last.
 	rested bool
+	// removed are the nonces of what removed owners of smart accounts have signed, with the time of their removal.
+	removed map[string]time.Time
 	// waiting are honest purchases that did not end, and under those under way.
 	waiting []string
 	under   map[*purchase]bool
@@ -192,7 +194,10 @@ func simulate(t *testing.T, s *server, p plan) outcome {
 func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	t.Helper()
 	time0 := &clock{}
-	w := &world{t: t, plan: p, sink: x402.Address{19: 0xee}, down: map[string]bool{}, under: map[*purchase]bool{}}
+	w := &world{
+		t: t, plan: p, sink: x402.Address{19: 0xee}, down: map[string]bool{}, under: map[*purchase]bool{},
+		removed: map[string]time.Time{},
+	}
 	if s != nil {
 		w.restores.admin = s.admin
 		drop := w.keepInPostgres(s)
@@ -246,7 +251,11 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		})
 	}
 	happened := history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}
-	for _, one := range history.Check(w.seen, happened) {
+	seen, err := w.binding(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range history.Check(seen, happened) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
 		})
