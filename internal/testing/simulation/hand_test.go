@@ -228,7 +228,7 @@ func (w *world) change(card string, what map[string]any) {
 // play is the scenario that a key ends in, in worlds whose providers refuse more than elsewhere.
 func (b *buyer) play(key string) string {
 	rng := diceOf(b.world.plan.seed, uint64(playDice+b.nth))
-	refuse := b.world.plan.refusing || b.world.plan.byHand
+	refuse := b.world.plan.refusing || b.world.plan.byHand || b.world.plan.second
 	if !refuse || strings.Contains(key, "~") || rng.IntN(2) == 0 {
 		return key
 	}

@@ -63,7 +63,7 @@ func (w *world) operate(nth int, over <-chan struct{}) {
 			o.approve()
 			continue
 		}
-		if w.plan.holds && o.rng.IntN(2) == 0 {
+		if (w.plan.holds || w.plan.refusing) && o.rng.IntN(2) == 0 {
 			o.closeCard()
 			continue
 		}
