@@ -100,8 +100,8 @@ func (b *buyer) removesOwner() {
 	w.chain.Execute(other, common.Address(b.address), b.account.RemoveCall(0))
 }
 
-// binding are the answers that must agree with each other: all but refusals of what a removed owner has signed and which
-// has claimed nothing. Whoever sends that proves nothing any more, and is told nothing of the account's orders.
+// binding are the answers that must agree with each other: all but refusals of what a removed owner has signed and
+// which has claimed nothing. Whoever sends that proves nothing any more, and is told nothing of the account's orders.
 func (w *world) binding(ctx context.Context) ([]history.Event, error) {
 	if len(w.removed) == 0 {
 		return w.seen, nil
