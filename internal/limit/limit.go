@@ -6,6 +6,7 @@
 package limit
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -195,6 +196,22 @@ func (l *Limiter) Owe(class Class, name string, requests int) {
 		key := caller{class, in.Name}
 		l.full[key] = l.fullOf(key, now).Add(rate.of(in).each() * time.Duration(requests))
 	}
+}
+
+// Left is how many requests a caller has left of a class, as far as all of its networks have them.
+func (l *Limiter) Left(class Class, name string) int {
+	rate, limited := l.limits(class)
+	if !limited {
+		return math.MaxInt
+	}
+	now, left := l.Now(), rate.Count
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, in := range Networks(name) {
+		owed := l.fullOf(caller{class, in.Name}, now).Sub(now)
+		left = min(left, max(0, int((rate.whole()-owed)/rate.each())))
+	}
+	return left
 }
 
 // fullOf is when a caller's rate is whole again, with the lock held.

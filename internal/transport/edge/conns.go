@@ -3,7 +3,6 @@ package edge
 import (
 	"container/list"
 	"context"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,12 +14,13 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// How often an address may be refused by its rates within a second, and how long it has no connections after one more.
-// A refusal costs us as much as it costs the caller, who can send requests as fast as we refuse them, and streams of
+// How often an address may be refused by its rates, and how many refusals it must have left for a new connection. A
+// refusal costs us as much as it costs the caller, who can send requests as fast as we refuse them, and streams of
 // HTTP/2 that are reset at once faster than that.
 const (
-	maxRefusals = 200
-	shutOut     = time.Second
+	refusals     limit.Class = "refusals"
+	maxRefusals              = 200 // in a second
+	leftRefusals             = maxRefusals / 2
 )
 
 // conns limits the open connections, in all, by address and by the networks of each. At the limit of all, a new
@@ -31,21 +31,14 @@ type conns struct {
 	trusted                []netip.Prefix
 	metrics                *telemetry.Metrics
 	now                    func() time.Time
+	// refusals counts those of each address.
+	refusals *limit.Limiter
 
 	mu         sync.Mutex
 	all        map[net.Conn]*openConn
 	perAddress map[string]int
-	// refusals are those of addresses that were refused lately; the others were forgotten at swept.
-	refusals map[string]*refusals
-	swept    time.Time
 	// idle has the connections without a request, the longest idle first.
 	idle *list.List
-}
-
-// refusals are how often an address was refused by its rates since a time, and until when it has no connections.
-type refusals struct {
-	since, until time.Time
-	count        int
 }
 
 // openConn is one connection.
@@ -62,8 +55,8 @@ type openConn struct {
 func newConns(c Config) *conns {
 	return &conns{
 		maxOpen: c.MaxConns, maxPerAddress: c.MaxConnsPerAddress, trusted: c.TrustedProxies, metrics: c.Metrics,
-		now: c.Now,
-		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, refusals: map[string]*refusals{}, idle: list.New(),
+		now: c.Now, refusals: limit.New(limit.Rates{refusals: {Count: maxRefusals, Per: time.Second}}, c.Now),
+		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, idle: list.New(),
 	}
 }
 
@@ -103,8 +96,8 @@ func (c *conns) take(conn net.Conn) bool {
 	full := func(in limit.Network) bool {
 		return c.maxPerAddress > 0 && c.perAddress[in.Name] >= c.maxPerAddress*in.AtOnce
 	}
-	switch r := c.refusals[name]; {
-	case r != nil && c.now().Before(r.until):
+	switch {
+	case c.refusals.Left(refusals, name) < leftRefusals:
 		c.metrics.Limited(context.Background(), "connections_refused")
 		return false
 	case slices.ContainsFunc(networks, full):
@@ -144,36 +137,13 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 func (c *conns) refused(ctx context.Context) bool {
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	h := c.all[conn]
+	c.mu.Unlock()
 	if h == nil || h.name == "" {
 		return false
 	}
-	now, r := c.now(), c.refusals[h.name]
-	switch {
-	case r == nil:
-		c.sweep(now)
-		r = &refusals{since: now}
-		c.refusals[h.name] = r
-	case now.Sub(r.since) >= time.Second:
-		r.since, r.count = now, 0
-	}
-	if r.count++; r.count <= maxRefusals {
-		return false
-	}
-	r.until = now.Add(shutOut)
-	return true
-}
-
-// sweep forgets the addresses that were not refused lately, once a second at most; conns is locked.
-func (c *conns) sweep(now time.Time) {
-	if now.Sub(c.swept) < time.Second {
-		return
-	}
-	c.swept = now
-	maps.DeleteFunc(c.refusals, func(_ string, r *refusals) bool {
-		return now.Sub(r.since) >= time.Second && !now.Before(r.until)
-	})
+	_, _, err := c.refusals.Take(refusals, h.name)
+	return err != nil
 }
 
 // evict closes the connection that has been idle for longest.

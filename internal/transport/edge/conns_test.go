@@ -108,7 +108,7 @@ type strange struct {
 func (s strange) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.from) }
 
 func TestConnsLimitsConnectionsOfANetwork(t *testing.T) {
-	c := newConns(Config{MaxConnsPerAddress: 3, MaxConns: 1000})
+	c := newConns(Config{Now: time.Now, MaxConnsPerAddress: 3, MaxConns: 1000})
 	opens := func(site, networks int) (open []net.Conn) {
 		for i := range networks {
 			conn := &strange{from: netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:%x:%x::1]:1", site, i))}

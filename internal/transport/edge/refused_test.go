@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,9 +73,13 @@ func TestAddressThatIsRefusedTooOftenHasNoConnections(t *testing.T) {
 	if status, _ := askOver(e.dial(t)); status != 0 {
 		t.Errorf("a new connection is answered %d", status)
 	}
-	later(shutOut)
+	later(time.Second * (leftRefusals - 1) / maxRefusals)
+	if status, _ := askOver(e.dial(t)); status != 0 {
+		t.Errorf("a new connection is answered %d soon after", status)
+	}
+	later(time.Second / maxRefusals)
 	if status, ends := askOver(e.dial(t)); status != http.StatusTooManyRequests || ends {
-		t.Errorf("a second later: %d, ends: %t", status, ends)
+		t.Errorf("half a second later: %d, ends: %t", status, ends)
 	}
 }
 
@@ -109,7 +114,7 @@ func TestStreamsThatAreResetEndTheirConnection(t *testing.T) {
 	if status != 0 {
 		t.Errorf("a new connection is answered %d", status)
 	}
-	later(shutOut)
+	later(time.Second)
 	if status, _ := askOver(e.dial(t)); status != http.StatusTooManyRequests {
 		t.Errorf("a second later: %d", status)
 	}
@@ -127,32 +132,30 @@ func TestProxyKeepsItsConnections(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreForgotten: an address that is not refused any more is not remembered.
-func TestRefusalsAreForgotten(t *testing.T) {
+// TestNetworkIsRefusedAsAWhole: who has many networks of IPv6 has a few times the refusals of one.
+func TestNetworkIsRefusedAsAWhole(t *testing.T) {
 	now := time.Now()
 	c := newConns(Config{Now: func() time.Time { return now }})
-	for n := range 100 {
-		conn := &from{addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(n)), Port: 1}}
-		if !c.take(conn) {
-			t.Fatal("refused")
-		}
-		ctx := withConn(t.Context(), conn)
-		for range maxRefusals {
-			if c.refused(ctx) {
+	address := func(n int) *from {
+		return &from{addr: &net.TCPAddr{IP: netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x::1", n)).AsSlice(), Port: 1}}
+	}
+	n := 0
+	for conn := address(n); n < 256 && c.take(conn); conn = address(n) {
+		for range leftRefusals {
+			if c.refused(withConn(t.Context(), conn)) {
 				t.Fatal("ended")
 			}
 		}
-		if n%2 == 0 && !c.refused(ctx) {
-			t.Fatal("not ended")
-		}
+		n++
 	}
-	if len(c.refusals) != 100 {
-		t.Errorf("%d are remembered", len(c.refusals))
+	if n < 2 || n > 8 {
+		t.Errorf("a network has no connection after those of %d others were refused", n)
 	}
-	now = now.Add(shutOut)
-	conn := &from{addr: &net.TCPAddr{IP: net.IPv4(10, 0, 1, 1), Port: 1}}
-	if !c.take(conn) || c.refused(withConn(t.Context(), conn)) || len(c.refusals) != 1 {
-		t.Errorf("%d are remembered a second later", len(c.refusals))
+	if other := (&from{addr: &net.TCPAddr{IP: net.IPv4(10, 0, 1, 1), Port: 1}}); !c.take(other) {
+		t.Error("another address has no connection")
+	}
+	if now = now.Add(time.Second); !c.take(address(n)) {
+		t.Error("it has none a second later")
 	}
 }
 
