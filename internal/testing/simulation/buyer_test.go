@@ -106,9 +106,10 @@ func (p *purchase) by() string {
 }
 
 // undelivered reports that a purchase was paid and did not end with the goods, where nothing explains that: the sandbox
-// does what it is asked for, unless the key plays a scenario.
+// does what it is asked for, unless the key plays a scenario or it slips.
 func (p *purchase) undelivered() bool {
-	return p.by() == sandboxes && !strings.Contains(p.key, "~") && p.state != "" && p.state != "fulfilled"
+	explained := p.by() != sandboxes || strings.Contains(p.key, "~") || p.of.world.plan.slips > 0
+	return !explained && p.state != "" && p.state != "fulfilled"
 }
 
 // purchase is one thing that a buyer wants, by its key.
