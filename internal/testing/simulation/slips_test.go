@@ -32,7 +32,10 @@ func (w *world) slip(over <-chan struct{}) {
 		var can struct{ Modes map[string][]vendorfake.Mode }
 		w.control(http.MethodGet, api+"faults", nil, &can)
 		op := slices.Sorted(maps.Keys(can.Modes))[rng.IntN(len(can.Modes))]
-		modes := slices.DeleteFunc(can.Modes[op], func(m vendorfake.Mode) bool { return slices.Contains(unplayed, m) })
+		modes := slices.DeleteFunc(can.Modes[op], func(m vendorfake.Mode) bool {
+			// What an eSIM has cost, only its supplier knows.
+			return slices.Contains(unplayed, m) || m == vendorfake.WrongAmount && api == apis[1]
+		})
 		fault := vendorfake.Fault{Op: op, Mode: modes[rng.IntN(len(modes))], Times: 1 + rng.IntN(3)}
 		w.control(http.MethodPost, api+"faults", fault, nil)
 		w.bus.note("the next %d of %s go wrong: %s", fault.Times, op, fault.Mode)
