@@ -50,7 +50,7 @@ const approvedAbove = 1000
 const lastOperator = 4999
 
 // pace is how long an operator does nothing at most.
-const pace = 20 * time.Second
+const pace = 5 * time.Second
 
 // operate is what an operator does until it is over.
 func (w *world) operate(nth int, over <-chan struct{}) {
@@ -227,7 +227,7 @@ func (o *operator) do(path string, body map[string]any) (err error) {
 	key := fmt.Sprintf("%s-%d", o.name, o.rng.Uint64())
 	for range tries {
 		if err = o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
-			o.world.bus.note("%s %s %s: %v", o.name, path, body["action"], err)
+			o.world.bus.note("%s %s %v: %v", o.name, path, body["action"], err)
 			return err
 		}
 		time.Sleep(time.Duration(o.rng.Int64N(int64(2 * time.Second))))
