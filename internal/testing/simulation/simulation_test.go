@@ -190,7 +190,7 @@ func drawnOf(seed uint64) plan {
 	p.spending = dice("spending").IntN(4) == 0
 	p.owners = dice("owners").IntN(2) == 0
 	p.strangers = []int{0, 1, 1, 1}[dice("strangers").IntN(4)]
-	p.bounded, p.counted = dice("bounded").IntN(4) == 0, dice("counted").IntN(2) == 0
+	p.bounded, p.counted = dice("bounded").IntN(2) == 0, dice("counted").IntN(2) == 0
 	p.refusing, p.holds = dice("refusing").IntN(4) == 0, dice("holds").IntN(4) == 0
 	if p.byHand = dice("byHand").IntN(4) == 0; p.byHand || p.refusing || p.holds {
 		p.operators = max(p.operators, 1)
@@ -198,7 +198,7 @@ func drawnOf(seed uint64) plan {
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}
-	if dice("quorum").IntN(2) == 0 {
+	if dice("quorum").IntN(4) == 0 {
 		p.nodes = 3
 	}
 	if rng := dice("falsehood"); p.nodes == 3 && rng.IntN(4) > 0 {
@@ -224,10 +224,10 @@ func drawnOf(seed uint64) plan {
 		p.slips = float64(2 + rng.IntN(40))
 	}
 	// Either people are odd, or the chain: a world with all of it takes too long.
-	if dice("odd").IntN(2) == 0 {
+	if dice("odd").IntN(3) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	} else {
-		if p.second = dice("second").IntN(3) == 0; p.second {
+		if p.second = dice("second").IntN(2) == 0; p.second {
 			p.operators, p.byHand, p.refusing = len(persons), false, false
 		}
 		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
