@@ -46,11 +46,11 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 	loaded, err := i.transfer(ctx, transfer{
 		token: loadToken(o.Ref), from: i.float, to: found.token, amount: o.Load, purpose: opening,
 	})
-	if err != nil {
-		return card.Account{}, err
+	var account card.Account
+	if err == nil {
+		account, err = found.account(loaded)
 	}
-	account, err := found.account(loaded)
-	if account.State == card.AccountRejected {
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused || account.State == card.AccountRejected {
 		// Nobody was told of the card, and nothing is on it: one that stays open costs no more than a row.
 		_ = i.close(ctx, found.token)
 	}

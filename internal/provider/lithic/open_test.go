@@ -117,6 +117,19 @@ func TestRejectionThatCannotBeReadBackIsNoRefusal(t *testing.T) {
 	b.handles().WantUnknown(t, err)
 }
 
+// TestRefusedLoadLeavesNoOpenCard: the card was made, and the vendor does not take the request for its load.
+func TestRefusedLoadLeavesNoOpenCard(t *testing.T) {
+	b := start(t, lithicfake.Config{}, false)
+	b.fake.Fault("move", vendorfake.Refused)
+	_, err := b.Open(t.Context(), opening(2500))
+	if no, ok := errors.AsType[*fulfilment.Refusal](err); !ok || no.Code != fulfilment.RefusedRequest {
+		t.Errorf("open = %v", err)
+	}
+	if all := b.fake.Cards(); len(all) != 1 || all[0].State != "CLOSED" || all[0].Balance != 0 {
+		t.Errorf("the cards are %+v", all)
+	}
+}
+
 func TestRefusedOpeningLeavesNoOpenCard(t *testing.T) {
 	b := start(t, lithicfake.Config{Float: 2499}, false)
 	o := opening(2500)

@@ -164,7 +164,8 @@ func refundedIsNotDelivered(r *records) []string {
 	cards := r.cardsByReference()
 	for _, a := range r.issuer.Cards {
 		c, ours := cards[lower(a.Reference)]
-		if ours && a.live() && orders[c.Order].Status == "refunded" && !decided[c.Order] {
+		// A card that nothing was ever loaded on costs its issuer a row, and nobody was told of it.
+		if ours && a.live() && a.LoadCents > 0 && orders[c.Order].Status == "refunded" && !decided[c.Order] {
 			f.add("order %s is refunded, and the issuer has its card %s", c.Order, a.ID)
 		}
 	}
