@@ -135,6 +135,9 @@ type purchase struct {
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
 	b.bought++
 	p := &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	if b.nth%2 == 0 {
+		p.key = fmt.Sprintf("key-%06d-%06d", b.nth, b.bought)
+	}
 	b.purchases = append(b.purchases, p)
 	return p
 }
@@ -179,7 +182,7 @@ func (p *purchase) buy() (ended bool) {
 	}
 	for range attempts {
 		if p.paid == "" {
-			p.paid = p.of.sign(p.terms)
+			p.paid = p.signed()
 		}
 		switch p.pay(p.paid) {
 		case over:
@@ -293,7 +296,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 			do(soon(), func() { _, _ = p.askAt(at, header) })
 		}
 	case 3, 4:
-		second, at := b.sign(p.terms), b.rng.Int()
+		second, at := p.signed(), b.rng.Int()
 		do(soon(), func() { _, _ = p.askAt(at, second) })
 	case 5:
 		pay, err := x402.DecodeAnyPayment(header)
@@ -319,9 +322,29 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		}
 	case 7:
 		other, at := b.purchase(p.path, p.more), b.rng.Int()
-		do(soon(), func() { _, _ = other.askAt(at, header) })
+		do(soon(), func() {
+			if a, err := other.askAt(at, header); err == nil && a.status == http.StatusOK && p.names() {
+				b.world.note("%s of %s was sold for a payment that names %s", other.key, b.address, p.key)
+			}
+		})
 	}
 	return &all
+}
+
+// names reports whether its payments name it, by x402's payment-identifier: where its key is an id, as those of every
+// second buyer are.
+func (p *purchase) names() bool { return !p.guessable() && !strings.Contains(p.key, "~") }
+
+// guessable reports whether the key is so short that whoever reads the chain may have guessed it.
+func (p *purchase) guessable() bool { return len(p.key) < 16 }
+
+// signed is another payment for it.
+func (p *purchase) signed() string {
+	return p.of.sign(p.terms, func(f *x402.Payment) {
+		if p.names() {
+			f.Extensions = map[string]any{x402.PaymentIdentifier: map[string]any{"info": map[string]any{"id": p.key}}}
+		}
+	})
 }
 
 func (b *buyer) sleep() {

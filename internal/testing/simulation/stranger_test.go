@@ -195,7 +195,9 @@ func (s *stranger) forge() {
 
 // replay sends what can be read on the chain, under the key that it was sent with. It may be answered, without secrets.
 func (s *stranger) replay() {
-	p, ok := s.somebodys(func(p presented) bool { return isOrdered(p) && strings.Contains(p.path, "/esim/purchase") })
+	p, ok := s.somebodys(func(p presented) bool {
+		return isOrdered(p) && p.guessable() && strings.Contains(p.path, "/esim/purchase")
+	})
 	if !ok || !s.onChain(p) {
 		return
 	}
