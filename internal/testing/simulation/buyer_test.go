@@ -81,7 +81,7 @@ func (b *buyer) live() {
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := (!ended || first.state == "") && !first.scarce() && !first.undecided()
+	refused := (!ended || first.state == "") && !first.kept && !first.scarce() && !first.undecided()
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}
@@ -128,6 +128,9 @@ type purchase struct {
 	paid string
 	// odd says that more was done for it than a client should, and emptied that its payer's wallet was emptied.
 	odd, emptied bool
+	// kept says that the plan was gone that the money has arrived for, with the database that was put back: the money is
+	// its payer's, and is sent back.
+	kept bool
 	// bare says that the request has no body: its path names the order. alone says that nothing odd is done for it.
 	bare, alone bool
 }
@@ -261,6 +264,7 @@ func (p *purchase) pay(header string) known {
 			p.turnedAway(header, a)
 			return void
 		case a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests:
+			p.kept = p.of.world.plan.restores && a.body.Code == "terms_changed"
 			return over
 		}
 		p.of.sleep()
