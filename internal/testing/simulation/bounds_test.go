@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -110,6 +111,14 @@ func (w *world) beggar(m *member) {
 	w.rules.poor = append(w.rules.poor, poor{m.address, keeps})
 }
 
+// enrich gives a wallet as much as it had at first.
+func (w *world) enrich(wallet x402.Address) {
+	w.rules.mu.Lock()
+	w.rules.poor = slices.DeleteFunc(w.rules.poor, func(p poor) bool { return p.wallet == wallet })
+	w.rules.mu.Unlock()
+	w.chain.Fund(common.Address(wallet), funds, nil)
+}
+
 // poor is a wallet with what it had once, of which it has spent nothing but by purchases.
 type poor struct {
 	wallet x402.Address
@@ -178,7 +187,7 @@ func (w *world) lookForMore(ctx context.Context) error {
 		// What it has given away may be its own again where blocks are replaced, and a node that is behind shows it still.
 		if err == nil && w.replacedBlocks() == 0 && w.plan.lags == 0 {
 			err = look("a wallet has no more on its way than it has", `SELECT owner || ' has ' || sum(value) FROM payments
-				WHERE owner = $1 AND status = 'claimed' GROUP BY owner HAVING sum(value) > $2 + (
+				WHERE owner = $1 AND status = 'claimed' AND arrived_at IS NULL GROUP BY owner HAVING sum(value) > $2 + (
 					SELECT coalesce(sum(value), 0) FROM refunds WHERE owner = $1)`, p.wallet.Lower(), p.had)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing/synctest"
 	"time"
 )
@@ -83,7 +85,7 @@ var errDead = errors.New("the process is dead")
 var errGone = errors.New("the caller has gone")
 
 // errBroken is an error of the way.
-var errBroken = errors.New("connection reset by peer")
+var errBroken error = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
 // call is one that waits for its turn.
 type call struct {

@@ -316,7 +316,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		do(soon(), func() { b.world.transact(b.address, transferCall(b.world.sink, funds-20_000_000)) })
 		if b.rng.IntN(2) == 0 { // it pays late, when what it had reserved may be somebody else's
 			later := time.Duration(b.rng.Int64N(int64(time.Minute)))
-			do(later, func() { b.world.chain.Fund(common.Address(b.address), funds, nil) })
+			do(later, func() { b.world.enrich(b.address) })
 		}
 	case 8:
 		if p.more != nil {
