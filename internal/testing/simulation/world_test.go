@@ -255,6 +255,13 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, e := range w.seen {
+		if e.Code == "internal" {
+			out.violations = append(out.violations, invariants.Violation{
+				ID: "served", Rule: "nobody is told of a mistake of the program", Message: fmt.Sprintf("%+v", e),
+			})
+		}
+	}
 	for _, one := range history.Check(seen, happened) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
