@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,6 +51,7 @@ type Config struct {
 type Runner struct {
 	Config
 	owner    string
+	claims   atomic.Uint64
 	tracer   trace.Tracer
 	handlers map[Kind]Handler
 	periodic []periodic
@@ -263,7 +266,10 @@ func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 	asked := r.Now()
 	ctx, cancel := fault.Outlive(r.base, r.TTL/2)
 	defer cancel()
-	rows, err := r.Queue.Claim(ctx, r.owner, q.class, kinds, limit, r.TTL)
+	// Each claim has a name of its own. A database that was put back counts attempts from where it was, so this process
+	// may claim a job again while an attempt of before still runs in it: that one's fence has to be another.
+	by := r.owner + "/" + strconv.FormatUint(r.claims.Add(1), 10)
+	rows, err := r.Queue.Claim(ctx, by, q.class, kinds, limit, r.TTL)
 	if err != nil {
 		r.Log.Error("jobs not claimed", "error", err)
 		return 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -313,5 +314,28 @@ func TestRunnerAnnouncesItsWorkers(t *testing.T) {
 			t.Errorf("%d live workers after the stop", n)
 		}
 		stopOther()
+	})
+}
+
+// TestEachClaimHasAFenceOfItsOwn: a database that was put back counts attempts from where it was, and the same process
+// may claim the same attempt once more while the first one still runs in it.
+func TestEachClaimHasAFenceOfItsOwn(t *testing.T) {
+	story(t, func(k kitchen) {
+		var owners []string
+		r := k.runner(job.Config{}, func(_ context.Context, l *job.Lease) (job.Outcome, error) {
+			if owners = append(owners, l.Row().LeaseOwner); len(owners) == 1 {
+				return job.Snooze(time.Second), nil
+			}
+			return job.Done(), nil
+		})
+		k.enqueue(job.New{})
+		stop := k.start(r)
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if len(owners) != 2 || owners[0] == owners[1] || !strings.HasPrefix(owners[1], r.Owner()) {
+			t.Errorf("the claims are of %q", owners)
+		}
 	})
 }
