@@ -31,7 +31,7 @@ func (Job) Fields() []ent.Field {
 		field.JSON("payload", json.RawMessage{}).Immutable(),
 		field.String("traceparent").Default("").Immutable(),
 		field.Enum("status").Values(jobStatuses...).Default("queued"),
-		// The number of claims so far: with the owner it is the fencing token, so it only rises.
+		// The number of claims so far: with the claim's name it is the fencing token, so it only rises.
 		field.Int("attempt").Default(0),
 		// Claims that do not count against max_attempts: snoozed, or handed back at a shutdown.
 		field.Int("uncounted_attempts").Default(0),
