@@ -157,7 +157,7 @@ func (f *Front) misbehave(w http.ResponseWriter, fault Fault, c Call, do func(Ca
 	case Slow:
 		if !f.wait(c.Request, fault.Delay(v.Hold)) {
 			if c.Context().Err() != nil {
-				return // there is nobody left to hang up on
+				return // the client has closed the connection already
 			}
 			HangUp(w)
 		}
