@@ -258,24 +258,17 @@ type watch struct {
 	conn *pgx.Conn
 }
 
-// atRest reports whether no order and no job of one is in progress.
-func (w *watch) atRest(ctx context.Context) (bool, error) {
+// settled is Settled.
+func (w *watch) settled(ctx context.Context) (done bool, err error) {
 	if w.conn == nil {
-		var err error
 		if w.conn, err = pgx.Connect(ctx, w.url); err != nil {
 			return false, fmt.Errorf("open the database: %w", err)
 		}
 	}
-	var busy bool
-	err := w.conn.QueryRow(ctx, `SELECT
-		EXISTS (SELECT 1 FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT 1 FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
-			AND status IN ('queued', 'processing'))`).Scan(&busy)
-	if err != nil {
+	if done, err = Settled(ctx, w.conn); err != nil {
 		w.close(ctx)
-		return false, fmt.Errorf("look for what is on its way: %w", err)
 	}
-	return !busy, nil
+	return done, err
 }
 
 func (w *watch) close(ctx context.Context) {

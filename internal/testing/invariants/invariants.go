@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Gap are the account nonces of a relayer from From on and below To.
@@ -112,12 +114,18 @@ func Check(ctx context.Context, b Books) ([]Violation, error) {
 	return r.check(), nil
 }
 
-// Settled reports that nothing is in progress: every order is final, unpaid or with an operator, and no
+// Settled reports that nothing is in progress in a database: every order is final, unpaid or with an operator, and no
 // job of an order or a fee is due.
-func Settled(ctx context.Context, b Books) (bool, error) {
-	w := watch{url: b.DatabaseURL}
-	defer w.close(ctx)
-	return w.atRest(ctx)
+func Settled(ctx context.Context, database *pgx.Conn) (bool, error) {
+	var busy bool
+	err := database.QueryRow(ctx, `SELECT
+		EXISTS (SELECT 1 FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
+		EXISTS (SELECT 1 FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
+			AND status IN ('queued', 'processing'))`).Scan(&busy)
+	if err != nil {
+		return false, fmt.Errorf("look for what is on its way: %w", err)
+	}
+	return !busy, nil
 }
 
 // Await waits until Settled, or until ctx ends.
@@ -127,7 +135,7 @@ func Await(ctx context.Context, b Books) error {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
-		done, err := w.atRest(ctx)
+		done, err := w.settled(ctx)
 		if done {
 			return nil
 		}

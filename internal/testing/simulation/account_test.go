@@ -106,11 +106,10 @@ func (w *world) binding(ctx context.Context) ([]history.Event, error) {
 	if len(w.removed) == 0 {
 		return w.seen, nil
 	}
-	conn, err := pgx.Connect(ctx, w.url)
+	conn, err := w.db.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx)
 	rows, err := conn.Query(ctx, "SELECT nonce FROM payments")
 	if err != nil {
 		return nil, err

@@ -145,11 +145,10 @@ func (w *world) audit(over <-chan struct{}) {
 const auditDice = 4998
 
 func (w *world) lookForMore(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, w.url)
+	conn, err := w.db.look(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
 	look := func(rule, sql string, args ...any) error {
 		rows, err := conn.Query(ctx, sql, args...)
 		if err != nil {

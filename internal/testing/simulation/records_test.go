@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -36,7 +34,7 @@ type inPostgres struct{ *world }
 // keepInPostgres gives a world a database. drop removes it.
 func (w *world) keepInPostgres(s *server) (drop func()) {
 	w.t.Helper()
-	address, drop, err := s.database(w.t.Context())
+	address, remove, err := s.database(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -44,8 +42,11 @@ func (w *world) keepInPostgres(s *server) (drop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.url, w.db, w.records = address, &database{dial: dial, now: time.Now}, &inPostgres{w}
-	return drop
+	w.url, w.db, w.records = address, &database{url: address, dial: dial, now: time.Now}, &inPostgres{w}
+	return func() {
+		w.db.close(context.Background())
+		remove()
+	}
 }
 
 func (r *inPostgres) open(ctx context.Context, p *process) (program, error) {
@@ -62,8 +63,11 @@ func (w *world) configOf(p *process) app.Config {
 func (r *inPostgres) tell(b *invariants.Books) { b.DatabaseURL = r.url }
 
 func (r *inPostgres) settled(ctx context.Context) (done bool, err error) {
-	done, err = invariants.Settled(ctx, invariants.Books{DatabaseURL: r.url})
-	if err != nil || !done {
+	conn, err := r.db.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if done, err = invariants.Settled(ctx, conn); err != nil || !done {
 		return false, err
 	}
 	return done, r.ask(ctx, &done, `SELECT NOT EXISTS (SELECT FROM jobs
@@ -79,11 +83,10 @@ func (r *inPostgres) claimed(ctx context.Context, f foreign) (is bool, err error
 
 // ask asks the database past the bus.
 func (r *inPostgres) ask(ctx context.Context, into *bool, sql string, args ...any) error {
-	conn, err := pgx.Connect(ctx, r.url)
+	conn, err := r.db.look(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
 	return conn.QueryRow(ctx, sql, args...).Scan(into)
 }
 

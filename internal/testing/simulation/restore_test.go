@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
@@ -98,6 +97,7 @@ func (w *world) databases(what string, statements func(name string) []string) {
 			p.disconnect()
 		}
 	}
+	w.db.close(context.Background())
 	at, err := url.Parse(w.url)
 	for _, sql := range statements(at.Path[1:]) {
 		if err == nil {
@@ -137,11 +137,10 @@ func (w *world) relayed() (all []int64) {
 
 // stored is the account nonce that follows those of a relayer in the database.
 func (w *world) stored(relayer string) (next int64) {
-	conn, err := pgx.Connect(context.Background(), w.url)
+	conn, err := w.db.look(context.Background())
 	if err != nil {
 		return 0
 	}
-	defer conn.Close(context.Background())
 	const after = "SELECT coalesce(max(nonce) + 1, 0) FROM transactions WHERE lower(relayer) = lower($1)"
 	_ = conn.QueryRow(context.Background(), after, relayer).Scan(&next)
 	return next

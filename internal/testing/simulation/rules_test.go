@@ -80,12 +80,7 @@ func (r *rules) linked(but *buyer, rng *rand.Rand) (link, bool) {
 
 // check looks into the database for what may not be there, and returns all that is broken. limited says that the issuer
 // limits what is spent.
-func (r *rules) check(ctx context.Context, url string, limited bool) ([]invariants.Violation, error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close(ctx)
+func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool) ([]invariants.Violation, error) {
 	for _, one := range r.never {
 		var claims int
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM payments WHERE nonce = $1", one.nonce).Scan(&claims); err != nil {
@@ -107,7 +102,7 @@ func (r *rules) check(ctx context.Context, url string, limited bool) ([]invarian
 			r.broke("an order is paid in its time", "order %s was claimed after %s", l.id, l.expires)
 		}
 	}
-	err = r.checkFees(ctx, conn, limited)
+	err := r.checkFees(ctx, conn, limited)
 	return r.broken, err
 }
 

@@ -12,11 +12,13 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // wire is a connection of a process to PostgreSQL, on the bus: what is sent waits for the connection's turn, which
@@ -26,7 +28,7 @@ type wire struct {
 	of    *process
 	bus   *bus
 	world *database
-	inner net.Conn
+	inner *session
 
 	mu sync.Mutex
 	// out was written and not sent, and in was received and not read.
@@ -46,6 +48,8 @@ type wire struct {
 	rounds int
 	// silent says that the turn is not one of a call.
 	silent bool
+	// untold says that the session was not told the time of the turn.
+	untold bool
 	// stmts are the statements that were prepared, by name.
 	stmts map[string]string
 }
@@ -53,9 +57,64 @@ type wire struct {
 // database is where the wires lead, with its clock.
 type database struct {
 	bus *bus
+	url string
+	// own is the connection of those who look, one at a time; nil before.
+	own *pgx.Conn
 	// dial reaches the server, past the bus.
 	dial func(ctx context.Context) (net.Conn, error)
 	now  func() time.Time
+	// mu guards free, which are sessions that nobody has.
+	mu   sync.Mutex
+	free []*session
+}
+
+// session is one of the server's. To begin one costs as much as dozens of statements, and the processes that die begin
+// thousands: what one has left is discarded, and the next one has it as if it were new.
+type session struct {
+	net.Conn
+	// start is the message that it began with, and hello what the server said to that.
+	start, hello []byte
+}
+
+// idle takes a session that began with a message; nil where nobody has left one.
+func (d *database) idle(start []byte) *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, s := range d.free {
+		if bytes.Equal(s.start, start) {
+			d.free = slices.Delete(d.free, i, i+1)
+			return s
+		}
+	}
+	return nil
+}
+
+// keep leaves a session for others.
+func (d *database) keep(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = append(d.free, s)
+}
+
+// look is the connection, past the bus, of those who look at the world.
+func (d *database) look(ctx context.Context) (_ *pgx.Conn, err error) {
+	if d.own == nil || d.own.IsClosed() {
+		d.own, err = pgx.Connect(ctx, d.url)
+	}
+	return d.own, err
+}
+
+// close ends the sessions that nobody has, and that of those who look, in the bubble that it was made in.
+func (d *database) close(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.free {
+		s.Close()
+	}
+	d.free = nil
+	if d.own != nil {
+		d.own.Close(ctx)
+	}
 }
 
 // dialer is how a process reaches the database.
@@ -139,7 +198,7 @@ func (w *wire) Read(b []byte) (int, error) {
 			return 0, net.ErrClosed
 		case len(out) > 0 || w.back.expects(w.front):
 			if err := w.exchange(); err != nil {
-				w.cut()
+				w.end(true)
 				return 0, err
 			}
 			continue
@@ -210,17 +269,56 @@ func (w *wire) exchange() error {
 	return err
 }
 
-// send sends what was written. The first time it connects.
+// send sends what was written, in a turn's first message after the time. The first time it connects.
 func (w *wire) send(out []byte) (err error) {
 	if w.inner == nil {
-		if w.inner, err = w.world.dial(context.Background()); err != nil {
-			return err
-		}
+		return w.connect(out)
 	}
-	if err := w.write(out); err != nil {
+	told := w.untold
+	w.untold = false
+	if told {
+		now := w.world.now().UTC().Format(time.RFC3339Nano)
+		err = w.write(append(query("SET simulation.now = '"+now+"'"), out...))
+	} else {
+		err = w.write(out)
+	}
+	if err != nil {
 		return err
 	}
 	w.sent(out)
+	if !told {
+		return nil
+	}
+	_, rest, err := w.answer()
+	w.received(rest)
+	return err
+}
+
+// connect sends a start-up message, or takes a session that began with the same one.
+func (w *wire) connect(start []byte) (err error) {
+	for w.inner = w.world.idle(start); w.inner != nil; w.inner = w.world.idle(start) {
+		if err = w.write(query("DISCARD ALL")); err == nil {
+			if _, _, err = w.answer(); err == nil {
+				break
+			}
+		}
+		w.bus.bury(w.inner) // somebody has ended it
+	}
+	if w.inner == nil {
+		conn, err := w.world.dial(context.Background())
+		if err != nil {
+			return err
+		}
+		w.inner = &session{Conn: conn, start: bytes.Clone(start)}
+		if err := w.write(start); err != nil {
+			return err
+		}
+		if w.inner.hello, _, err = w.answer(); err != nil {
+			return err
+		}
+	}
+	w.sent(start)
+	w.received(w.inner.hello)
 	return nil
 }
 
@@ -241,11 +339,8 @@ func (w *wire) begin(name string) error {
 	if err != nil {
 		return err
 	}
-	w.open, w.rounds = &g, 0
-	if !w.began {
-		return nil
-	}
-	return w.tellTime()
+	w.open, w.rounds, w.untold = &g, 0, w.began
+	return nil
 }
 
 // gone is closed at the connection's deadline, or when it is closed. end stops looking.
@@ -275,26 +370,34 @@ func (w *wire) gone() (gone <-chan struct{}, end func()) {
 	return over, sync.OnceFunc(func() { close(stop) })
 }
 
-// tellTime sets the clock of the connection's session.
-func (w *wire) tellTime() error {
-	return w.simple(fmt.Sprintf("SET simulation.now = '%s'", w.world.now().UTC().Format(time.RFC3339Nano)))
-}
-
-// simple runs a statement of the simulation's own, whose answer nobody sees.
-func (w *wire) simple(sql string) error {
-	if err := w.write(query(sql)); err != nil {
-		return err
-	}
-	var own messages
-	buf := make([]byte, 4096)
-	for own.ready == 0 {
+// answer reads what the server says until it is ready, to what nobody but the simulation asks, and what it has said
+// after that.
+func (w *wire) answer() (said, rest []byte, err error) {
+	buf := make([]byte, 64<<10)
+	for {
 		n, err := w.read(buf)
 		if err != nil {
-			return err
+			return said, nil, err
 		}
-		own.read(buf[:n])
+		said = append(said, buf[:n]...)
+		if end := readyAfter(said); end > 0 {
+			return said[:end], said[end:], nil
+		}
 	}
-	return nil
+}
+
+// readyAfter is where the first message ends by which a server says that it is ready; 0 where it does not.
+func readyAfter(b []byte) (end int) {
+	for len(b[end:]) >= 5 {
+		kind, size := b[end], int(binary.BigEndian.Uint32(b[end+1:]))+1
+		if len(b[end:]) < size {
+			return 0
+		}
+		if end += size; kind == 'Z' {
+			return end
+		}
+	}
+	return 0
 }
 
 func query(sql string) []byte {
@@ -324,18 +427,28 @@ func (w *wire) prepared(parse []byte) {
 	w.stmts[string(name)] = short(string(sql))
 }
 
-// receive reads what the server says once.
+// receive reads what the server says once, if it has not said anything yet.
 func (w *wire) receive() error {
+	w.mu.Lock()
+	some := len(w.in) > 0
+	w.mu.Unlock()
+	if some {
+		return nil
+	}
 	buf := make([]byte, 64<<10)
 	n, err := w.read(buf)
-	if err != nil {
-		return err
+	if err == nil {
+		w.received(buf[:n])
 	}
-	w.back.read(buf[:n])
+	return err
+}
+
+// received is what the server has said.
+func (w *wire) received(b []byte) {
+	w.back.read(b)
 	w.mu.Lock()
-	w.in = append(w.in, buf[:n]...)
-	w.mu.Unlock()
-	return nil
+	defer w.mu.Unlock()
+	w.in = append(w.in, b...)
 }
 
 // write asks the server. The thread may be another one afterwards, as it may be after a read.
@@ -367,7 +480,10 @@ func (w *wire) idle() bool {
 }
 
 // cut ends the connection. What the server had begun is rolled back before anybody else has a turn.
-func (w *wire) cut() {
+func (w *wire) cut() { w.end(false) }
+
+// end is cut. The session is kept for others where nothing is on its way: between turns, or by who has read.
+func (w *wire) end(read bool) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -380,27 +496,33 @@ func (w *wire) cut() {
 	if w.inner == nil {
 		return
 	}
+	over := w.began
 	if w.open != nil && w.began {
-		w.abort()
+		over = w.abort() && read
 	}
-	w.bus.bury(w.inner)
+	if over {
+		w.world.keep(w.inner)
+	} else {
+		w.bus.bury(w.inner)
+	}
 }
 
-// abort reads to the end of what was sent and rolls back.
-func (w *wire) abort() {
+// abort reads to the end of what was sent and rolls back, and reports whether that is over.
+func (w *wire) abort() bool {
 	sync := append([]byte{'S'}, 0, 0, 0, 4)
 	if err := w.write(append(sync, query("ROLLBACK")...)); err != nil {
-		return
+		return false
 	}
 	want := w.front.asked + 2
 	buf := make([]byte, 64<<10)
 	for w.back.ready < want {
 		n, err := w.read(buf)
 		if err != nil {
-			return
+			return false
 		}
 		w.back.read(buf[:n])
 	}
+	return true
 }
 
 // Close implements net.Conn.

@@ -229,6 +229,9 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		stop := make(chan struct{})
 		go w.direct(stop)
 		w.bus.run(stop)
+		if w.db != nil {
+			w.db.close(t.Context())
+		}
 		out.lasted = time.Since(began)
 		time0.stop(time.Now())
 	})
@@ -600,7 +603,11 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if w.token != nil {
 		return found, nil // nobody is there whom the rules are about
 	}
-	broken, err := w.rules.check(ctx, w.url, w.plan.issuer == stripe.Name)
+	conn, err := w.db.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	broken, err := w.rules.check(ctx, conn, w.plan.issuer == stripe.Name)
 	return slices.Concat(found, broken), err
 }
 
