@@ -115,20 +115,34 @@ func (w *world) isDown(host string) bool {
 	return w.down[host]
 }
 
+// books is where the sandbox shows its books.
+const books = "/control/books"
+
 // spend lets merchants charge what is on the cards of the sandbox, all of it and as soon as it is there.
 func (w *world) spend(over <-chan struct{}) {
 	rng := diceOf(w.plan.seed, 3)
+	seen, left := int64(-1), false
 	for pause(time.Duration(rng.Int64N(int64(time.Second))), over) {
-		var books struct {
+		asked := w.asked.Load()
+		if asked == seen && !left {
+			continue // there is nothing new on any card
+		}
+		seen, left = asked, false
+		var shown struct {
 			Cards []struct {
 				ID      string
 				Status  string
 				Balance int64 `json:"balanceCents"`
 			}
 		}
-		w.control(http.MethodGet, "/control/books", nil, &books)
-		for _, c := range books.Cards {
-			if c.Balance > 0 && rng.IntN(2) == 0 {
+		w.control(http.MethodGet, books, nil, &shown)
+		for _, c := range shown.Cards {
+			if c.Balance <= 0 {
+				continue
+			}
+			if later := rng.IntN(2) == 0; later {
+				left = true
+			} else {
 				w.control(http.MethodPost, "/control/cards/"+c.ID+"/purchases",
 					map[string]any{"amountCents": c.Balance, "merchant": "shop"}, nil)
 				w.bus.note("%d cents of a card are spent", c.Balance)

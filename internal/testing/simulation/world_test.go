@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -40,6 +41,8 @@ type world struct {
 	bus   *bus
 	chain *node.Chain
 	bank  http.Handler
+	// asked counts what the bank was asked, by all but those who look.
+	asked atomic.Int64
 	// facilitator settles in some worlds.
 	facilitator *facilitator
 	// liars are the nodes.
@@ -213,7 +216,13 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 			t.Fatal(err)
 		}
 		defer bank.Close()
-		w.bank = bankers(bank, time0.now)
+		providers := bankers(bank, time0.now)
+		w.bank = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != books {
+				defer w.asked.Add(1)
+			}
+			providers.ServeHTTP(rw, r)
+		})
 		w.ending, w.well = make(chan struct{}), make(chan struct{})
 		w.bus = newBus(p.seed, func(n uint64) { cryptotest.SetGlobalRandom(t, p.seed+n) })
 		w.bus.weather = p.weather
@@ -242,6 +251,9 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	if !checked {
 		return out
 	}
+	if w.seen, out.err = w.binding(t.Context()); out.err != nil {
+		return out
+	}
 	out.violations, out.err = w.check(t.Context())
 	if !w.rested {
 		out.violations = append(out.violations, invariants.Violation{
@@ -254,10 +266,6 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		})
 	}
 	happened := history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}
-	seen, err := w.binding(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, e := range w.seen {
 		if e.Code == "internal" {
 			out.violations = append(out.violations, invariants.Violation{
@@ -265,7 +273,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 			})
 		}
 	}
-	for _, one := range history.Check(seen, happened) {
+	for _, one := range history.Check(w.seen, happened) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
 		})
