@@ -165,7 +165,10 @@ func (c *Chain) tryTransfer(
 		return err
 	}
 	if call.to != c.config.Domain.Contract {
-		rejection = c.refusalOfCreation(ctx, as, a, s, atHash(head.Hash), rejection)
+		err := c.refusalOfCreation(ctx, as, a, s, atHash(head.Hash), rejection)
+		if !errors.As(err, &rejection) {
+			return err
+		}
 	}
 	return c.blockedParty(ctx, a, head, rejection)
 }

@@ -62,15 +62,18 @@ func (c *Chain) transfer(a x402.Authorization, s x402.Signature) transfer {
 }
 
 // refusalOfCreation is why the token refuses a transfer behind a creation, which Multicall3 does not say when nothing
-// may fail.
+// may fail: a *payment.Rejection, unless nobody answers.
 func (c *Chain) refusalOfCreation(
 	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, block any, unknown *payment.Rejection,
-) *payment.Rejection {
+) error {
 	steps, _ := settler.ParseInOrder(c.transfer(a, s).data)
 	for i := range steps {
 		steps[i].MayFail = true
 	}
 	answer, err := c.ethCallAs(ctx, as, transfer{settler.MulticallAddress, settler.InOrder(steps...), creationGas}, block)
+	if err != nil && !isAnswer(err) {
+		return fmt.Errorf("ask why the token refuses: %w", err)
+	}
 	if err != nil {
 		return unknown
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -579,6 +580,18 @@ func TestUndeployedSmartAccountPays(t *testing.T) {
 		p := undeployed(account, 0)
 		if err := on.Simulate(t.Context(), p.Authorization, p.Signature); b.reasonOf(err) != payment.ReasonPayerBlocked {
 			t.Errorf("refused: %v", err)
+		}
+		// Who is not told why the token refuses does not know that another payment would be taken.
+		var calls atomic.Int32
+		unsaid := b.acceptingAt(b.lying(func(q question) string {
+			if q.Method == "eth_call" && q.has(settler.MulticallAddress.String()) && calls.Add(1) > 1 {
+				return `"error":{"code":-32603,"message":"busy"}`
+			}
+			return ""
+		}))
+		err := unsaid.Simulate(t.Context(), p.Authorization, p.Signature)
+		if r, refused := errors.AsType[*payment.Rejection](err); err == nil || refused || calls.Load() < 2 {
+			t.Errorf("refused where the reason is not known: %+v, %v after %d calls", r, err, calls.Load())
 		}
 	})
 	t.Run("where nothing makes it", func(t *testing.T) {

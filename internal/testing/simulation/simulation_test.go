@@ -224,16 +224,17 @@ func drawnOf(seed uint64) plan {
 		p.slips = float64(2 + rng.IntN(40))
 	}
 	// Either people are odd, or the chain: a world with all of it takes too long.
-	if dice("odd").IntN(3) == 0 {
+	if dice("odd").IntN(2) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	} else {
 		if p.second = dice("second").IntN(2) == 0; p.second {
 			p.operators, p.byHand, p.refusing = len(persons), false, false
 		}
-		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
+		p.lies, p.liar, p.droughts = 0, false, false
 	}
 	if p.bounded {
-		p.reorganisations = 0 // who pays for more than they have has spent the money of the payment that was replaced
+		// Who pays for more than they have has spent the money of the payment that was replaced.
+		p.cheats, p.reorganisations = false, 0
 	}
 	return p
 }
