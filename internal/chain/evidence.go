@@ -35,33 +35,10 @@ func (c *Chain) Reverted(ctx context.Context, transaction x402.Hash) (bool, erro
 }
 
 func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
-	head, err := c.header(ctx, c.config.Finality.Paid)
+	logs, err := c.tokenLogs(ctx, transaction)
 	if err != nil {
 		return payment.Verdict{}, err
 	}
-	var found struct {
-		receipt
-		Logs []logEntry `json:"logs"`
-	}
-	err = c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String())
-	if errors.Is(err, errNotFound) {
-		return payment.Verdict{}, nil
-	}
-	if err != nil {
-		return payment.Verdict{}, fmt.Errorf("read receipt: %w", err)
-	}
-	if found.Status != 1 || uint64(found.BlockNumber) > head.Number {
-		return payment.Verdict{}, nil
-	}
-	// A receipt of a block that is not part of the chain counts for nothing.
-	block, err := c.headerAt(ctx, uint64(found.BlockNumber))
-	if err != nil {
-		return payment.Verdict{}, err
-	}
-	logs := slices.DeleteFunc(found.Logs, func(l logEntry) bool {
-		return x402.Address(l.Address) != c.config.Domain.Contract || x402.Hash(l.TransactionHash) != transaction ||
-			x402.Hash(l.BlockHash) != block.Hash || l.Removed
-	})
 	for _, used := range logs {
 		if used.topic(0) != x402.TopicUsed || !used.takes(a) {
 			continue
@@ -72,4 +49,35 @@ func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x40
 		}
 	}
 	return payment.Verdict{}, nil
+}
+
+// tokenLogs are the token's logs in a transaction that succeeded, in a block that counts as paid; none in any other.
+func (c *Chain) tokenLogs(ctx context.Context, transaction x402.Hash) ([]logEntry, error) {
+	head, err := c.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		receipt
+		Logs []logEntry `json:"logs"`
+	}
+	err = c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String())
+	if errors.Is(err, errNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read receipt: %w", err)
+	}
+	if found.Status != 1 || uint64(found.BlockNumber) > head.Number {
+		return nil, nil
+	}
+	// A receipt of a block that is not part of the chain counts for nothing.
+	block, err := c.headerAt(ctx, uint64(found.BlockNumber))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found.Logs, func(l logEntry) bool {
+		return x402.Address(l.Address) != c.config.Domain.Contract || x402.Hash(l.TransactionHash) != transaction ||
+			x402.Hash(l.BlockHash) != block.Hash || l.Removed
+	}), nil
 }
