@@ -285,7 +285,9 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 	if !b.world.plan.hostile || p.alone || p.cheats(header, do) {
 		return &all
 	}
-	if b.account != nil && diceOf(b.world.plan.seed, uint64(8000+b.nth)).IntN(3) == 0 {
+	// What was paid in a block that is then replaced could not be paid again.
+	stays := b.world.plan.reorganisations == 0
+	if b.account != nil && stays && diceOf(b.world.plan.seed, uint64(8000+b.nth)).IntN(3) == 0 {
 		p.odd = true
 		p.empties() // who waits for its payment waits in vain
 		do(soon(), b.removesOwner)
