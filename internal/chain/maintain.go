@@ -14,6 +14,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -30,7 +31,8 @@ func (r *Relayer) Maintain(ctx context.Context) error {
 	return errs
 }
 
-// nonces are one account's nonce counts: at the latest block, and at the final one.
+// nonces are one account's nonce counts: at the latest block, and at the final one, which two nodes have, where there
+// are several; zero where they have not.
 type nonces struct {
 	account      account
 	latest       uint64
@@ -67,12 +69,16 @@ func (r *Relayer) maintainAccount(ctx context.Context, by account) error {
 	if len(attempts) == 0 && l.latest > last {
 		return nil
 	}
-	if l.final, err = r.config.Chain.header(ctx, r.config.Chain.config.Finality.Dead); err != nil {
+	l.final, err = r.config.Chain.witnessedHead(ctx, r.config.Chain.config.Finality.Dead)
+	switch {
+	case errors.Is(err, reconcile.ErrUnwitnessed): // nothing is final, and what waits is sent
+	case err != nil:
 		return err
-	}
-	// With a count that is too low, no attempt is given up.
-	if l.usedForEver, err = r.used(ctx, by.address, atHash(l.final.Hash), last+1, 0); err != nil {
-		return err
+	default:
+		// With a count that is too low, no attempt is given up.
+		if l.usedForEver, err = r.used(ctx, by.address, atHash(l.final.Hash), last+1, 0); err != nil {
+			return err
+		}
 	}
 	if err := r.fillGaps(ctx, l, attempts, last); err != nil {
 		return err

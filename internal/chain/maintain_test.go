@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"encoding/json"
 	"math/big"
 	"sync/atomic"
 	"testing"
@@ -160,6 +161,37 @@ func TestMissingReceiptDoesNotEndTransaction(t *testing.T) {
 	lacks.Store(false)
 	b.maintain()
 	b.wantAttempts(p, payment.TransactionClosed)
+}
+
+// TestFinalBlockNeedsTwoNodes lets one node call the latest block final. A transaction that would be closed by that is
+// not sent again when its block is replaced, and its account nonce would be a gap.
+func TestFinalBlockNeedsTwoNodes(t *testing.T) {
+	for others := 1; others <= 2; others++ {
+		b := newBench(t)
+		nodes := []string{b.lying(func(q question) string {
+			var latest json.RawMessage
+			if q.Method != "eth_getBlockByNumber" || !q.has(`"safe"`) {
+				return ""
+			}
+			if err := b.node.CallContext(t.Context(), &latest, q.Method, "latest", false); err != nil {
+				t.Error(err)
+			}
+			return `"result":` + string(latest)
+		})}
+		for range others {
+			nodes = append(nodes, b.url)
+		}
+		b.chain = b.over(nodes...)
+		b.relayer = b.newRelayer(b.attempts)
+		p := b.claim(buyer(0))
+		b.submit(p)
+		b.settles(p)
+		b.maintain()
+		b.wantAttempts(p, payment.TransactionOpen)
+		b.mine(2)
+		b.maintain()
+		b.wantAttempts(p, payment.TransactionClosed)
+	}
 }
 
 func TestRelayerReadyNamesCause(t *testing.T) {
