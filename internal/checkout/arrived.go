@@ -155,7 +155,7 @@ func (c *Checkout) unmatched(ctx context.Context, a attempt) (payment.Arrived, e
 	}
 	switch unseen, err := c.unseen(ctx, a.signed.Authorization); {
 	case err != nil:
-		return found, fmt.Errorf("look for the payment: %w", errors.Join(err, noChain()))
+		return found, err
 	case !unseen:
 		return found, order.ErrNotFound
 	}
@@ -207,14 +207,24 @@ func (c *Checkout) blockTime(ctx context.Context, number uint64) (time.Time, err
 }
 
 // unseen reports whether only its payer knows an authorization: no order has claimed it, and the chain does not show
-// it.
+// it. While that is not known, nothing is claimed: taken for an ordinary payment, it would be sent although the money
+// has arrived.
 func (c *Checkout) unseen(ctx context.Context, a x402.Authorization) (bool, error) {
 	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, a)
-	if err != nil || claimed {
-		return false, err
+	if err != nil {
+		return false, fmt.Errorf("look the payment up: %w", err)
+	}
+	if claimed {
+		return false, nil
 	}
 	verdict, err := c.Chain.Verdict(ctx, a, payment.SearchFrom(c.Now()))
-	return err == nil && verdict.State == payment.Unused, err
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look for the payment: %w", errors.Join(err, noChain()))
+	case verdict.State == payment.Unknown:
+		return false, arrivalUnknown()
+	}
+	return verdict.State == payment.Unused, nil
 }
 
 // errTaken says that an unmatched transfer was claimed, or resolved by an operator, concurrently.

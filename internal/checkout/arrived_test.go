@@ -332,6 +332,29 @@ func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	}
 }
 
+// TestCheckoutUnknownProofIsNotSent: the money has arrived, and whether the payment that proves its payer was seen is
+// not known. It is not taken for an ordinary one.
+func TestCheckoutUnknownProofIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		preempt(t, s, p)
+		_, err := s.Buy(t.Context(), p)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+		proof := repaid(t, s, b, p)
+		s.Chain.Doubt(true)
+		_, err = s.Buy(t.Context(), proof)
+		if f := checkouttest.WantFault(t, err, fault.SettlementUnknown); f.SafeToPayAgain || f.RetryAfter == 0 {
+			t.Errorf("told %+v", f)
+		}
+		s.Chain.Doubt(false)
+		if sold := s.MustBuy(t, proof); !sold.Replayed || s.Chain.Calls().Submit != 0 || s.Spent(b) != price {
+			t.Errorf("replayed %v, %d submissions, spent %s", sold.Replayed, s.Chain.Calls().Submit, s.Spent(b))
+		}
+	})
+}
+
 // invent stores a transfer of the buyer as arrived that one node has made up.
 func invent(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer) payment.Arrived {
 	t.Helper()

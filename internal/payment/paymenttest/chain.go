@@ -61,6 +61,7 @@ type Chain struct {
 	faults   []Fault
 	down     bool
 	hidden   bool
+	doubted  bool
 	height   uint64
 	calls    Calls
 }
@@ -145,6 +146,13 @@ func (c *Chain) HideLogs(hidden bool) {
 	c.hidden = hidden
 }
 
+// Doubt makes every verdict unknown, as when too few nodes agree, or ends that.
+func (c *Chain) Doubt(doubted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubted = doubted
+}
+
 // Release includes every stalled submission.
 func (c *Chain) Release() {
 	c.mu.Lock()
@@ -222,6 +230,8 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) 
 	}
 	u, known := c.used[key{a.From, a.Nonce}]
 	switch {
+	case c.doubted:
+		return payment.Verdict{}, nil
 	case !known && uint64(c.now().Unix()) >= a.ValidBefore:
 		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}, nil
 	case !known:
