@@ -202,7 +202,7 @@ func drawnOf(seed uint64) plan {
 		p.nodes = 3
 	}
 	if rng := dice("falsehood"); p.nodes == 3 && rng.IntN(4) > 0 {
-		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(3) == 0
+		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(2) == 0
 	}
 	if rng := dice("churn"); p.reorganisations > 0 && rng.IntN(3) == 0 {
 		p.reorganisations = float64(5 + rng.IntN(20))
@@ -231,6 +231,10 @@ func drawnOf(seed uint64) plan {
 			p.operators, p.byHand, p.refusing = len(persons), false, false
 		}
 		p.lies, p.liar, p.droughts = 0, false, false
+	}
+	// The false node's word has to be doubted also while a good one is silent.
+	if rng := dice("silence"); p.lies > 0 && rng.IntN(2) == 0 {
+		p.outages = float64(1 + rng.IntN(5))
 	}
 	if p.bounded {
 		// Who pays for more than they have has spent the money of the payment that was replaced.
