@@ -200,7 +200,9 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			FROM transactions t ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards,
 			`SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
-		table(ctx, tx, &d.journal, `SELECT reference::text, code, account FROM supplier_orders`),
+		table(ctx, tx, &d.journal, `SELECT reference::text, code, account FROM supplier_orders s
+			ORDER BY EXISTS (SELECT FROM esim_profiles p JOIN orders o ON o.id = p.order_id
+				WHERE p.reference = s.reference AND o.status IN ('refund_pending', 'refunded'))`),
 		table(ctx, tx, &d.topups,
 			`SELECT id::text, order_id, profile_id::text, status, reference::text, account FROM esim_topups`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),

@@ -56,7 +56,7 @@ func readSupplier(ctx context.Context, url string, journal []journalRow) (suppli
 
 // refer gives each eSIM its reference. A supplier that takes one has it at the beginning of its client's name of the
 // order. For any other the journal has it: by the supplier's name, and what has none there can be any order of that
-// plan which was sent and has no name yet.
+// plan which was sent and has no name yet: first of those whose price was not sent back.
 func refer(esims []supplierEsim, journal []journalRow) {
 	const length = 36
 	used := make([]bool, len(journal))

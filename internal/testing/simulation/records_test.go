@@ -110,6 +110,9 @@ const payableFor = time.Minute
 // providerDeadline is how long a provider may leave undecided what owners buy, before an operator looks.
 const providerDeadline = 90 * time.Second
 
+// undecidedDeadline is that of vendors where nobody owns anything.
+const undecidedDeadline = 5 * time.Minute
+
 // config is what an operator would write, with the development chain's keys.
 func (w *world) config(databaseURL string) app.Config {
 	settings := map[string]string{
@@ -132,6 +135,10 @@ func (w *world) config(databaseURL string) app.Config {
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()
 		settings["issuer.deadline"], settings["supplier.deadline"] = providerDeadline.String(), providerDeadline.String()
+	}
+	if w.plan.supplier != sandboxes && !w.plan.owners {
+		// Whose one of two equal orders is, a supplier may never show: an operator looks then.
+		settings["supplier.deadline"] = undecidedDeadline.String()
 	}
 	if w.plan.byHand {
 		delete(settings, "treasury.key")

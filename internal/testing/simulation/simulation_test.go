@@ -190,7 +190,7 @@ func drawnOf(seed uint64) plan {
 	p.spending = dice("spending").IntN(4) == 0
 	p.owners = dice("owners").IntN(2) == 0
 	p.strangers = []int{0, 1, 1, 1}[dice("strangers").IntN(4)]
-	p.bounded, p.counted = dice("bounded").IntN(2) == 0, dice("counted").IntN(2) == 0
+	p.bounded, p.counted = dice("bounded").IntN(3) < 2, dice("counted").IntN(2) == 0
 	p.refusing, p.holds = dice("refusing").IntN(4) == 0, dice("holds").IntN(4) == 0
 	if p.byHand = dice("byHand").IntN(4) == 0; p.byHand || p.refusing || p.holds {
 		p.operators = max(p.operators, 1)
@@ -206,6 +206,9 @@ func drawnOf(seed uint64) plan {
 	}
 	if rng := dice("churn"); p.reorganisations > 0 && rng.IntN(3) == 0 {
 		p.reorganisations = float64(5 + rng.IntN(20))
+	}
+	if rng := dice("stalls"); rng.IntN(4) == 0 {
+		p.stops = float64(2 + rng.IntN(6))
 	}
 	if rng := dice("skew"); rng.IntN(2) == 0 {
 		p.skew = time.Duration(1 + rng.Int64N(int64(mostSkew)))
