@@ -44,28 +44,36 @@ func (o *owner) live() {
 	if first.state != "fulfilled" {
 		return
 	}
-	acts := []func(){o.read, o.buyEsim, o.order, o.order}
-	if o.card = first.card; o.card != "" {
-		acts = append(acts, o.freeze, o.freeze, o.reveal)
-		if !o.world.plan.byHand {
-			acts = append(acts, o.limit, o.topUp, o.topUp, o.topUp, o.topUpFrozen)
-		}
-	} else {
+	if o.card = first.card; o.card == "" {
 		o.esims = append(o.esims, first.order)
-		acts = append(acts, o.cancel, o.cancel, o.addData, o.addData, o.cancelAndAdd)
 	}
 	if o.card != "" && o.rng.IntN(3) == 0 && o.signIn() {
 		o.freeze() // while the fee is on its way
 	}
-	for range 3 + o.rng.IntN(5) {
+	for range 4 + o.rng.IntN(5) {
 		time.Sleep(time.Duration(o.rng.Int64N(int64(4 * time.Second))))
-		if o.signIn() {
+		if acts := o.acts(); o.signIn() {
 			acts[o.rng.IntN(len(acts))]()
 		}
 	}
 	if o.card != "" && o.signIn() {
 		post("/api/cards/"+o.card+"/unfreeze", nil)(&o.member)
 	}
+}
+
+// acts are what it may do with what it has.
+func (o *owner) acts() []func() {
+	all := []func(){o.read, o.buyEsim, o.order}
+	if o.card != "" {
+		all = append(all, o.freeze, o.freeze, o.reveal)
+		if !o.world.plan.byHand {
+			all = append(all, o.limit, o.topUp, o.topUp, o.topUp, o.topUpFrozen)
+		}
+	}
+	if len(o.esims) > 0 {
+		all = append(all, o.cancel, o.cancel, o.addData, o.addData, o.cancelAndAdd)
+	}
+	return all
 }
 
 // atOnce does several things, each a little later than the one before.

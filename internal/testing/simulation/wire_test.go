@@ -89,7 +89,8 @@ func (d *database) idle(start []byte) *session {
 	return nil
 }
 
-// keep leaves a session for others.
+// keep leaves a session for others. What is in it holds up nobody meanwhile: its transaction is over, and the program
+// takes no locks for whole sessions.
 func (d *database) keep(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
