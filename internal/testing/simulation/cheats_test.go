@@ -46,8 +46,10 @@ func (p *purchase) cheats(header string, do func(after time.Duration, f func()))
 		do(soon, func() { w.chain.Install(common.Address(b.address), acceptsAll) })
 		other, second := b.purchase(p.path, p.more), b.sign(p.terms)
 		const later = 20 * time.Second
+		// After a restore the money of the first purchase may pay for the second one.
+		shown := w.plan.lies == 0 && !w.plan.restores
 		do(soon+later, func() {
-			if a, err := other.askAt(at, second); err == nil && a.status == http.StatusOK && w.plan.lies == 0 {
+			if a, err := other.askAt(at, second); err == nil && a.status == http.StatusOK && shown {
 				w.note("an account with code, %s, has paid for %s", b.address, other.key)
 			}
 		})
