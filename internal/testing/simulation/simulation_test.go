@@ -223,9 +223,6 @@ func drawnOf(seed uint64) plan {
 		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
 		p.cheats, p.hostile, p.reorganisations = true, true, 0
 	}
-	if rng := dice("slips"); !p.cheats && !p.bounded && rng.IntN(4) == 0 {
-		p.slips = float64(2 + rng.IntN(40))
-	}
 	// Either people are odd, or the chain: a world with all of it takes too long.
 	if dice("odd").IntN(2) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
@@ -242,6 +239,9 @@ func drawnOf(seed uint64) plan {
 	if p.bounded {
 		// Who pays for more than they have has spent the money of the payment that was replaced.
 		p.cheats, p.reorganisations = false, 0
+	}
+	if rng := dice("slips"); !p.cheats && !p.bounded && rng.IntN(3) == 0 {
+		p.slips = float64(2 + rng.IntN(40))
 	}
 	return p
 }
