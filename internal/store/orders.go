@@ -449,7 +449,10 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 
 // endMove queues what follows from the move of an order.
 func endMove(tx *ent.Tx, m order.Move, now time.Time) {
-	if m.To.Final() || m.To == order.PaymentRequired {
+	switch {
+	case m.To == order.PaymentRequired:
+		forgetReservations(tx, m.Order, m.Owner.Lower())
+	case m.To.Final():
 		releaseReservations(tx, m.Order, m.Owner.Lower(), now)
 	}
 	postFor(tx, now, m.Owner, m.Postings...)

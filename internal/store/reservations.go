@@ -356,12 +356,21 @@ const (
 
 	releaseReservationsSQL = `UPDATE reservations SET released_at = $3
 		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
+
+	forgetReservationsSQL = `UPDATE reservations SET released_at = 'epoch', suspended_at = NULL
+		WHERE order_id = $1 AND owner = $2 AND (released_at IS NULL OR suspended_at IS NOT NULL) AND %s`
 )
 
 func releaseReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
 	change := changeReservations(tx, owner)
 	change(clearSuspensionSQL, id, owner)
 	change(releaseReservationsSQL, id, owner, now)
+}
+
+// forgetReservations releases those of an order whose payment is dead, as if long ago: nothing was taken of what they
+// held, so no limit that was read before has to leave room for them.
+func forgetReservations(tx *ent.Tx, id order.ID, owner string) {
+	changeReservations(tx, owner)(forgetReservationsSQL, id, owner)
 }
 
 // lock locks the row of that name until the transaction ends.

@@ -116,6 +116,16 @@ func (s *Store) awaited(ctx context.Context, short *order.Shortage) *order.Short
 	return short
 }
 
+// forget gives back what an order reserved for a payment that is dead, as if long ago: nothing was taken of it.
+func (t *tx) forget(id order.ID) {
+	for _, r := range t.reservations.rows {
+		if r.order == id && (r.suspended != nil || r.released == nil) {
+			r = edit(t, r)
+			r.suspended, r.released = nil, new(time.Time)
+		}
+	}
+}
+
 // release gives back what an order reserves.
 func (t *tx) release(id order.ID) {
 	for _, r := range t.reservations.rows {

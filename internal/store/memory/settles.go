@@ -114,7 +114,10 @@ func (t *tx) moveOrder(m order.Move) (order.Order, error) {
 	if err := t.recordMove(m, row.Version); err != nil {
 		return order.Order{}, err
 	}
-	if m.To.Final() || m.To == order.PaymentRequired {
+	switch {
+	case m.To == order.PaymentRequired:
+		t.forget(m.Order)
+	case m.To.Final():
 		t.release(m.Order)
 	}
 	t.notify(topicOrder, string(m.Order))
