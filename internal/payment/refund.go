@@ -30,7 +30,7 @@ const (
 )
 
 // Refund is a transfer of a payment back to its payer: an authorization in the other direction, signed by the treasury.
-// An order has at most one. Its nonce is derived from the order, so the token itself refuses a second transfer, even
+// An order has at most one. Its nonce is derived from the payment, so the token itself refuses a second transfer, even
 // after data loss.
 type Refund struct {
 	ID            uuid.UUID
@@ -73,9 +73,10 @@ type Return struct {
 	Postings []ledger.Posting
 }
 
-// RefundNonce is the nonce of an order's refund.
-func RefundNonce(id order.ID) x402.Hash {
-	return sha256.Sum256([]byte("roamcard refund v1" + string(id)))
+// RefundNonce is the nonce of a payment's refund. Whatever our record has lost, the token executes one refund of a payment
+// at most, and one of each: after a restore, an order can be paid again whose lost payment was refunded.
+func RefundNonce(paid x402.Authorization) x402.Hash {
+	return sha256.Sum256(slices.Concat([]byte("roamcard refund v2"), paid.From[:], paid.Nonce[:]))
 }
 
 // TreasuryConfig is what a Treasury is made of.
@@ -121,12 +122,12 @@ func (t *Treasury) Former() []x402.Address { return t.former }
 // Ready fails while refunds cannot be signed.
 func (t *Treasury) Ready(ctx context.Context) error { return t.account.Ready(ctx) }
 
-// Attempted is the authorization that a former account would have made for the refund of an order. The chain tells
+// Attempted is the authorization that a former account would have made for the refund of a payment. The chain tells
 // whether it has, whatever our record says.
 func (t *Treasury) Attempted(former x402.Address, p Payment, value money.USDC, now time.Time) x402.Authorization {
 	return x402.Authorization{
 		From: former, To: p.Authorization.From, Value: value,
-		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
+		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Authorization),
 	}
 }
 
@@ -163,6 +164,9 @@ func (t *Treasury) Refund(
 	}
 	r.SignedAt = now
 	r.Authorization = t.Attempted(from, p, value, now)
+	if earlier != nil {
+		r.Authorization.Nonce = earlier.Authorization.Nonce
+	}
 	var err error
 	if r.Signature, err = by.SignAuthorization(ctx, t.domain, r.Authorization); err != nil {
 		return Refund{}, fmt.Errorf("sign the refund: %w", err)

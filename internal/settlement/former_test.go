@@ -92,7 +92,7 @@ func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
 			if (err != nil) != tc.fails {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if want := payment.RefundNonce(id); r.asked.Nonce != want || r.asked.Value != amount ||
+			if want := payment.RefundNonce(r.paid.Authorization); r.asked.Nonce != want || r.asked.Value != amount ||
 				r.asked.To != r.paid.Authorization.From {
 				t.Errorf("asked about %+v", r.asked)
 			}

@@ -48,7 +48,7 @@ func SignedRefund(p checkout.ClaimRequest, validBefore uint64) payment.Refund {
 		ID: uuid.New(), Order: p.Order.ID, Status: payment.RefundSigned, Network: x402.NetworkID, Asset: p.Payment.Asset,
 		Authorization: x402.Authorization{
 			From: x402.Address{19: 7}, To: Payer, Value: 25_000_000, ValidBefore: validBefore,
-			Nonce: payment.RefundNonce(p.Order.ID),
+			Nonce: payment.RefundNonce(p.Payment.Authorization),
 		},
 		Signature: Signature, CreatedAt: now, SignedAt: now,
 	}
