@@ -73,8 +73,8 @@ type Return struct {
 	Postings []ledger.Posting
 }
 
-// RefundNonce is the nonce of a payment's refund. Whatever our record has lost, the token executes one refund of a payment
-// at most, and one of each: after a restore, an order can be paid again whose lost payment was refunded.
+// RefundNonce is the nonce of a payment's refund. Whatever our record has lost, the token executes one refund of a
+// payment at most, and one of each: after a restore, an order can be paid again whose lost payment was refunded.
 func RefundNonce(paid x402.Authorization) x402.Hash {
 	return sha256.Sum256(slices.Concat([]byte("roamcard refund v2"), paid.From[:], paid.Nonce[:]))
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestRefundIsOfOnePayment: after a restore, an order can be paid again whose lost payment was refunded. The chain shows
-// that refund, which is none of the second payment. Signed again, or for whatever order, the refund of one payment is one.
+// TestRefundIsOfOnePayment: after a restore, an order can be paid again whose lost payment was refunded. The chain
+// shows that refund, which is none of the second payment. Signed again, or for whatever order, the refund of one
+// payment is one.
 func TestRefundIsOfOnePayment(t *testing.T) {
 	wallet := authtest.NewWallet(t, "treasury")
 	treasury := payment.NewTreasury(payment.TreasuryConfig{
