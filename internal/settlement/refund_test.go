@@ -55,8 +55,8 @@ func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
 			t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
 		}
 		r := refund(t, s, sold.Order.ID)
-		if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != payment.RefundNonce(sold.Payment.Authorization) ||
-			a.To != b.Address || a.Value != price {
+		of := payment.RefundNonce(sold.Payment.Authorization)
+		if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != of || a.To != b.Address || a.Value != price {
 			t.Errorf("refund %+v", r)
 		}
 		again := s.MustBuy(t, p)
