@@ -165,8 +165,7 @@ func (c *Chain) tryTransfer(
 		return err
 	}
 	if call.to != c.config.Domain.Contract {
-		err := c.refusalOfCreation(ctx, as, a, s, atHash(head.Hash), rejection)
-		if !errors.As(err, &rejection) {
+		if rejection, err = c.refusalOfCreation(ctx, as, a, s, atHash(head.Hash), rejection); err != nil {
 			return err
 		}
 	}

@@ -62,26 +62,26 @@ func (c *Chain) transfer(a x402.Authorization, s x402.Signature) transfer {
 }
 
 // refusalOfCreation is why the token refuses a transfer behind a creation, which Multicall3 does not say when nothing
-// may fail: a *payment.Rejection, unless nobody answers.
+// may fail; unknown when this does not say it either. It fails when nobody answers.
 func (c *Chain) refusalOfCreation(
 	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, block any, unknown *payment.Rejection,
-) error {
+) (*payment.Rejection, error) {
 	steps, _ := settler.ParseInOrder(c.transfer(a, s).data)
 	for i := range steps {
 		steps[i].MayFail = true
 	}
 	answer, err := c.ethCallAs(ctx, as, transfer{settler.MulticallAddress, settler.InOrder(steps...), creationGas}, block)
 	if err != nil && !isAnswer(err) {
-		return fmt.Errorf("ask why the token refuses: %w", err)
+		return nil, fmt.Errorf("ask why the token refuses: %w", err)
 	}
 	if err != nil {
-		return unknown
+		return unknown, nil
 	}
 	results, err := settler.ResultsInOrder(answer)
 	if err != nil || len(results) != len(steps) || results[len(steps)-1].Success {
-		return unknown
+		return unknown, nil
 	}
-	return refusalOf(results[len(steps)-1].ReturnData)
+	return refusalOf(results[len(steps)-1].ReturnData), nil
 }
 
 // paymentOf reads what transfer makes.
