@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // TestVerdictNeedsTwoNodesToExpire lets the preferred node deny every use of an authorization. It does not become void
@@ -47,6 +48,31 @@ func TestVerdictNeedsTwoNodesToExpire(t *testing.T) {
 	}
 	if v := verdictOf(unused); v.State != payment.Void || v.Reason != payment.ReasonExpired {
 		t.Errorf("both agree: %+v, want void, expired", v)
+	}
+}
+
+// TestUsedIsNotTakenForTooPoor: one node invents a reason against a payment that has moved, and the others refuse it
+// because it has. That is the reason then: by another one the sale would be given to others.
+func TestUsedIsNotTakenForTooPoor(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.submit(p)
+	b.settles(p)
+	b.mine(2)
+	invents := b.lying(func(q question) string {
+		if q.Method == "eth_call" && q.has("0xe3ee160e") {
+			return `"error":{"code":3,"message":"execution reverted"}`
+		}
+		return ""
+	})
+	for name, nodes := range map[string][]string{
+		"first of three": {invents, b.url, b.url}, "last of three": {b.url, b.url, invents},
+		"first of two": {invents, b.url}, "second of two": {b.url, invents},
+	} {
+		got := b.reasonOf(b.over(nodes...).Simulate(t.Context(), p.Authorization, p.Signature))
+		if got != x402.ReasonNonceUsed {
+			t.Errorf("%s: %q, want %q", name, got, x402.ReasonNonceUsed)
+		}
 	}
 }
 

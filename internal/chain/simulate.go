@@ -74,22 +74,30 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		return refusal
 	}
 	const calls = 2
-	type vote struct{ refuses, poor bool }
+	type vote struct {
+		refusal payment.Rejection
+		refuses bool
+		poor    bool
+	}
 	asked := func(ctx context.Context, one *Chain) (vote, error) {
 		err := try(ctx, one)
-		_, refused := errors.AsType[*payment.Rejection](err)
-		// It would move if its sender could pay for the gas, which says nothing against the transfer.
-		if poor := errors.Is(err, errSenderPoor); poor || refused {
-			return vote{refused, poor}, nil
+		rejection, refused := errors.AsType[*payment.Rejection](err)
+		switch {
+		case refused:
+			return vote{refusal: *rejection, refuses: true}, nil
+		case errors.Is(err, errSenderPoor):
+			// It would move if its sender could pay for the gas, which says nothing against the transfer.
+			return vote{poor: true}, nil
 		}
 		return vote{}, err
 	}
-	allow, refuse, poor := 0, 0, 0
+	var refusals []payment.Rejection
+	allow, poor := 0, 0
 	for _, w := range consult(ctx, c, calls, asked, equal) {
 		switch {
 		case w.err != nil:
 		case w.value.refuses:
-			refuse++
+			refusals = append(refusals, w.value.refusal)
 		default:
 			allow++
 			if w.value.poor {
@@ -98,12 +106,36 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		}
 	}
 	switch {
-	case allow == 0 || allow < refuse:
+	case len(refusals) == 0 && allow == 0:
 		return refusal
+	case allow < len(refusals):
+		return namedByMost(refusals)
 	case allow == poor:
 		return errSenderPoor
 	}
 	return nil
+}
+
+// namedByMost is the refusal for the reason that most nodes name. Among equals it is that the authorization is used,
+// which a node that lags does not say, or else the first: whoever acts on a reason must not act on the word of one node
+// against that of another which shows the money moved.
+func namedByMost(refusals []payment.Rejection) *payment.Rejection {
+	most, best := 0, 0
+	for i, one := range refusals {
+		named := 0
+		for _, other := range refusals {
+			if other.Reason == one.Reason {
+				named += 2
+			}
+		}
+		if one.Reason == x402.ReasonNonceUsed {
+			named++
+		}
+		if named > most {
+			most, best = named, i
+		}
+	}
+	return &refusals[best]
 }
 
 // simulateAt runs the transfer at one block, named by its hash, so that a lagging node fails instead of answering from
