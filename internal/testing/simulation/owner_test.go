@@ -20,7 +20,7 @@ type owner struct {
 	orders int
 }
 
-// mostOwners is how many buyers of a world are owners at most.
+// mostOwners is how many buyers are owners at most, in a world about everything.
 const mostOwners = 2
 
 // ownerDice are the dice of owners.

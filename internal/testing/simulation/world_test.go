@@ -88,7 +88,9 @@ type world struct {
 
 // plan is what the seed says of a run.
 type plan struct {
-	seed      uint64
+	seed uint64
+	// theme is what the world is about.
+	theme     string
 	processes int
 	buyers    int
 	weather   weather
@@ -125,8 +127,10 @@ type plan struct {
 	spending bool
 	// over is how long buyers begin.
 	over time.Duration
-	// owners says that buyers do something with what they have bought, and strangers is how many want what is not theirs.
+	// owners says that buyers do something with what they have bought, most how many do so at most, and strangers is how
+	// many want what is not theirs.
 	owners    bool
+	most      int
 	strangers int
 	// refusing says that providers refuse more, and that operators decide what waits twice at once. holds says that
 	// merchants hold parts of what is on the sandbox's cards. byHand says that there is no treasury: operators refund by
@@ -293,7 +297,7 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
-		if w.plan.owners && i < mostOwners {
+		if w.plan.owners && i < w.plan.most {
 			w.trading.Add(1)
 			b.owner = newOwner(b)
 			buyers.Go(b.owner.live)

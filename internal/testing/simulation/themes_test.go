@@ -1,0 +1,156 @@
+package simulation_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// everything is what a world is about in which all is drawn by itself. What has to come together for a fault to show
+// seldom does there. So two of three worlds over PostgreSQL are about one thing: what belongs to it is there at once and
+// often, and little else is, so that it takes less time, too.
+const everything = "everything"
+
+// themes are what else a world may be about.
+var themes = map[string]func(p *plan, rng *rand.Rand){
+	"decisions":    aboutDecisions,
+	"owners":       aboutOwners,
+	"nodes":        aboutNodes,
+	"rush":         aboutRush,
+	"workers":      aboutWorkers,
+	"restores":     aboutRestores,
+	"facilitators": aboutFacilitators,
+	"cheats":       aboutCheats,
+	"strangers":    aboutStrangers,
+	"vendors":      aboutVendors,
+	"forks":        aboutForks,
+}
+
+// themeOf draws what the world of a seed is about.
+func themeOf(seed uint64) string {
+	rng := diceNamed(seed, "theme")
+	if rng.IntN(3) == 0 {
+		return everything
+	}
+	names := slices.Sorted(func(yield func(string) bool) {
+		for name := range themes {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	return names[rng.IntN(len(names))]
+}
+
+// about leaves of a plan what goes wrong between the processes and everybody else, and adds what it is about.
+func (p plan) about(theme string) plan {
+	p.issuer, p.supplier, p.settlers, p.nodes, p.block = sandboxes, sandboxes, "relayer", 1, 0
+	p.reorganisations, p.lags, p.outages, p.fees, p.lies, p.liar, p.slips = 0, 0, 0, 0, 0, false, 0
+	p.cheats, p.droughts, p.smart, p.restores, p.float = false, false, false, false, 0
+	p.operators, p.second, p.refusing, p.holds, p.byHand, p.spending = 0, false, false, false, false, false
+	p.owners, p.strangers, p.bounded = false, 0, false
+	rng := diceNamed(p.seed, theme)
+	p.theme, p.buyers, p.over = theme, 3+rng.IntN(6), time.Duration(1+rng.IntN(10))*time.Second
+	themes[theme](&p, rng)
+	return p
+}
+
+// oneOf draws one of several.
+func oneOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
+
+// aboutDecisions: much waits for operators, and several decide at once.
+func aboutDecisions(p *plan, rng *rand.Rand) {
+	p.operators, p.buyers = len(persons), 5+rng.IntN(8)
+	switch rng.IntN(4) {
+	case 0:
+		p.second = true
+	case 1:
+		p.refusing = true
+	case 2:
+		p.byHand = true
+	default:
+		p.refusing, p.holds = true, true
+	}
+	p.owners, p.spending = rng.IntN(2) == 0, rng.IntN(4) == 0
+}
+
+// aboutOwners: whoever has something does something with it.
+func aboutOwners(p *plan, rng *rand.Rand) {
+	p.owners, p.most = true, p.buyers
+	p.issuer, p.supplier = oneOf(rng, issuers...), oneOf(rng, suppliers...)
+	p.operators, p.spending = rng.IntN(2), rng.IntN(4) == 0
+}
+
+// aboutNodes: one of three nodes is false, and good ones are silent at times.
+func aboutNodes(p *plan, rng *rand.Rand) {
+	p.nodes, p.lies, p.liar = 3, float64(6+rng.IntN(20)), rng.IntN(2) == 0
+	p.outages, p.block = oneOf(rng, 0, 2, 6.0), oneOf(rng, 0, 0, 2)
+	p.settlers = oneOf(rng, settlers...)
+	p.cheats, p.smart = rng.IntN(3) == 0, rng.IntN(4) == 0 && p.settlers == "relayer"
+	p.hostile = p.hostile || p.cheats
+}
+
+// aboutRush: all come at once, and there is not enough for all of them.
+func aboutRush(p *plan, rng *rand.Rand) {
+	p.over, p.buyers, p.hostile = rush, 8+rng.IntN(16), true
+	p.bounded = rng.IntN(2) == 0
+	if rng.IntN(3) > 0 {
+		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
+	}
+}
+
+// aboutWorkers: processes stand still for longer than their leases last, die, and hear late.
+func aboutWorkers(p *plan, rng *rand.Rand) {
+	p.processes, p.stops = 2+rng.IntN(2), float64(3+rng.IntN(8))
+	p.weather.late, p.weather.crash = 2_000+rng.IntN(30_000), rng.IntN(10_000)
+	p.owners, p.most = rng.IntN(2) == 0, 3
+}
+
+// aboutRestores: the database is put back.
+func aboutRestores(p *plan, rng *rand.Rand) {
+	p.nodes = oneOf(rng, 1, 1, 3)
+	*p = p.safe()
+	p.restores = true
+}
+
+// aboutFacilitators: one settles, and does not always do what it says.
+func aboutFacilitators(p *plan, rng *rand.Rand) {
+	p.settlers = oneOf(rng, "facilitator,relayer", "relayer,facilitator", "facilitator")
+	p.droughts = p.settlers != "facilitator" && rng.IntN(2) == 0
+	p.nodes = oneOf(rng, 1, 3)
+}
+
+// aboutCheats: what was signed is spent in another way.
+func aboutCheats(p *plan, rng *rand.Rand) {
+	p.cheats, p.hostile, p.buyers = true, true, 6+rng.IntN(8)
+	p.settlers, p.block = oneOf(rng, settlers...), oneOf(rng, 0, 0, 3)
+	p.smart = p.settlers == "relayer" && rng.IntN(3) == 0
+	p.nodes = oneOf(rng, 1, 3)
+}
+
+// aboutStrangers: some want what is not theirs.
+func aboutStrangers(p *plan, rng *rand.Rand) {
+	p.strangers, p.owners, p.most = 2, true, 2
+	p.bounded = rng.IntN(3) == 0
+	p.smart = rng.IntN(4) == 0
+}
+
+// aboutVendors: real adapters, whose vendors answer wrongly now and then.
+func aboutVendors(p *plan, rng *rand.Rand) {
+	p.issuer, p.supplier = oneOf(rng, issuers[1:]...), oneOf(rng, suppliers[1:]...)
+	p.operators = rng.IntN(2)
+	if rng.IntN(2) == 0 {
+		p.slips = float64(4 + rng.IntN(60))
+	} else {
+		p.owners, p.most = rng.IntN(2) == 0, 3
+	}
+}
+
+// aboutForks: blocks are replaced, and nodes lag.
+func aboutForks(p *plan, rng *rand.Rand) {
+	p.reorganisations, p.lags, p.nodes = float64(4+rng.IntN(20)), oneOf(rng, 0, 4.0), oneOf(rng, 1, 3)
+	p.block, p.fees = oneOf(rng, 0, 0, 1, 3), oneOf(rng, 0, 3.0)
+	p.settlers = oneOf(rng, settlers...)
+}
