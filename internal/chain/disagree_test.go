@@ -3,6 +3,7 @@ package chain_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,6 +52,17 @@ func TestVerdictNeedsTwoNodesToExpire(t *testing.T) {
 	}
 }
 
+// inventing is a node before the bench's that invents a reason against every payment.
+func (b *bench) inventing() string {
+	b.Helper()
+	return b.lying(func(q question) string {
+		if q.Method == "eth_call" && q.has("0xe3ee160e") {
+			return `"error":{"code":3,"message":"execution reverted"}`
+		}
+		return ""
+	})
+}
+
 // TestUsedIsNotTakenForTooPoor: one node invents a reason against a payment that has moved, and the others refuse it
 // because it has. That is the reason then: by another one the sale would be given to others.
 func TestUsedIsNotTakenForTooPoor(t *testing.T) {
@@ -59,12 +71,7 @@ func TestUsedIsNotTakenForTooPoor(t *testing.T) {
 	b.submit(p)
 	b.settles(p)
 	b.mine(2)
-	invents := b.lying(func(q question) string {
-		if q.Method == "eth_call" && q.has("0xe3ee160e") {
-			return `"error":{"code":3,"message":"execution reverted"}`
-		}
-		return ""
-	})
+	invents := b.inventing()
 	for name, nodes := range map[string][]string{
 		"first of three": {invents, b.url, b.url}, "last of three": {b.url, b.url, invents},
 		"first of two": {invents, b.url}, "second of two": {b.url, invents},
@@ -72,6 +79,22 @@ func TestUsedIsNotTakenForTooPoor(t *testing.T) {
 		got := b.reasonOf(b.over(nodes...).Simulate(t.Context(), p.Authorization, p.Signature))
 		if got != x402.ReasonNonceUsed {
 			t.Errorf("%s: %q, want %q", name, got, x402.ReasonNonceUsed)
+		}
+	}
+}
+
+// TestOneRefusalAloneIsNone: one node invents a reason against a good payment while the others say nothing of it. It is
+// not known then whether it would move.
+func TestOneRefusalAloneIsNone(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	silent := b.answersTo("eth_call", `"error":{"code":-32005,"message":"too many requests"}`)
+	for name, nodes := range map[string][]string{
+		"of three": {b.inventing(), silent, silent}, "of two": {b.inventing(), silent},
+	} {
+		err := b.over(nodes...).Simulate(t.Context(), p.Authorization, p.Signature)
+		if _, refused := errors.AsType[*payment.Rejection](err); refused || err == nil {
+			t.Errorf("%s: %v, want an error that is no refusal", name, err)
 		}
 	}
 }

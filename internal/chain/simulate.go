@@ -67,7 +67,8 @@ func (c *Chain) simulateOnce(ctx context.Context, as *simulated, a x402.Authoriz
 
 // refusedByMost reports whether a transfer is refused. A node that refuses it may lie, or its head may be older than
 // the money, so all nodes that are not slow are asked then, each at its own latest block. On a tie the transfer is
-// allowed: a transaction in vain costs gas, which is bounded, while a wrong refusal costs a sale.
+// allowed: a transaction in vain costs gas, which is bounded, while a wrong refusal costs a sale. That of one node
+// alone, of which no other says anything, is none: it is not known then.
 func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
 	refusal := try(ctx, c)
 	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {
@@ -92,10 +93,12 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		return vote{}, err
 	}
 	var refusals []payment.Rejection
+	var errs error
 	allow, poor := 0, 0
 	for _, w := range consult(ctx, c, calls, asked, equal) {
 		switch {
 		case w.err != nil:
+			errs = errors.Join(errs, w.err)
 		case w.value.refuses:
 			refusals = append(refusals, w.value.refusal)
 		default:
@@ -106,8 +109,8 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		}
 	}
 	switch {
-	case len(refusals) == 0 && allow == 0:
-		return refusal
+	case allow == 0 && len(refusals) < c.quorum():
+		return fmt.Errorf("one node refuses the transfer, and no other says so: %w", errs)
 	case allow < len(refusals):
 		return namedByMost(refusals)
 	case allow == poor:
