@@ -45,7 +45,9 @@ func (o *operator) decideTwice(order string, version int) {
 		body := map[string]any{
 			"action": []string{"refund", "retry"}[as.rng.IntN(2)], "reason": "simulated", "version": version,
 		}
-		after := time.Duration(as.rng.Int64N(int64(time.Second)))
+		// When it is as it was again, it has another version.
+		most := []time.Duration{time.Second, time.Second, doubtDeadline}[as.rng.IntN(3)]
+		after := time.Duration(as.rng.Int64N(int64(most)))
 		both.Go(func() {
 			time.Sleep(after)
 			made[i] = as.do("/api/admin/orders/"+order+"/decide", body) == nil
@@ -228,6 +230,9 @@ func (w *world) change(card string, what map[string]any) {
 // play is the scenario that a key ends in, in worlds whose providers refuse more than elsewhere.
 func (b *buyer) play(key string) string {
 	rng := diceOf(b.world.plan.seed, uint64(playDice+b.nth))
+	if b.world.plan.doubt && rng.IntN(2) == 0 && !strings.Contains(key, "~") {
+		return key + "~001"
+	}
 	refuse := b.world.plan.refusing || b.world.plan.byHand || b.world.plan.second
 	if !refuse || strings.Contains(key, "~") || rng.IntN(2) == 0 {
 		return key

@@ -135,7 +135,7 @@ func (o *operator) decideOrders() {
 		}
 		if o.world.plan.supplier != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
 			action = "retry" // it may have been made: nobody refunds it who has not asked the vendor
-		} else if (o.world.plan.refusing || o.world.plan.byHand) && order.Kind != topUps {
+		} else if (o.world.plan.refusing || o.world.plan.byHand) && !o.world.plan.second && order.Kind != topUps {
 			o.decideTwice(order.OrderID, order.Version)
 			continue
 		}

@@ -110,6 +110,9 @@ const payableFor = time.Minute
 // providerDeadline is how long a provider may leave undecided what owners buy, before an operator looks.
 const providerDeadline = 90 * time.Second
 
+// doubtDeadline is that where much is left undecided: longer than an order may be on its way to a provider.
+const doubtDeadline = 45 * time.Second
+
 // undecidedDeadline is that of vendors where nobody owns anything.
 const undecidedDeadline = 5 * time.Minute
 
@@ -135,6 +138,9 @@ func (w *world) config(databaseURL string) app.Config {
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()
 		settings["issuer.deadline"], settings["supplier.deadline"] = providerDeadline.String(), providerDeadline.String()
+	}
+	if w.plan.doubt {
+		settings["issuer.deadline"], settings["supplier.deadline"] = doubtDeadline.String(), doubtDeadline.String()
 	}
 	if w.plan.supplier != sandboxes && !w.plan.owners {
 		// Whose one of two equal orders is, a supplier may never show: an operator looks then.

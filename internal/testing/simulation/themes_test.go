@@ -62,14 +62,13 @@ func oneOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 // aboutDecisions: much waits for operators, and several decide at once.
 func aboutDecisions(p *plan, rng *rand.Rand) {
-	p.operators, p.buyers = len(persons), 5+rng.IntN(8)
-	switch rng.IntN(4) {
+	p.operators, p.stops = len(persons), 0
+	p.doubt, p.byHand = rng.IntN(2) == 0, rng.IntN(2) == 0
+	switch rng.IntN(3) {
 	case 0:
 		p.second = true
 	case 1:
 		p.refusing = true
-	case 2:
-		p.byHand = true
 	default:
 		p.refusing, p.holds = true, true
 	}

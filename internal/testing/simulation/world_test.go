@@ -136,6 +136,8 @@ type plan struct {
 	// merchants hold parts of what is on the sandbox's cards. byHand says that there is no treasury: operators refund by
 	// hand.
 	refusing, holds, byHand bool
+	// doubt says that the sandbox leaves half of what buyers ask for first undecided, for ever.
+	doubt bool
 	// smart says that some wallets are smart accounts, of which some are made by their first payment, and some lose the
 	// owner that has signed.
 	smart bool
