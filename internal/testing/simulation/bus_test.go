@@ -317,7 +317,7 @@ func (b *bus) grantOne() bool {
 func (b *bus) draw(c *call) grant {
 	const all = 1_000_000
 	w, rng := b.weather, b.dice(c, "fate")
-	if w.sends > 1 && strings.Contains(c.name, " POST ") {
+	if w.sends > 1 && changes(c.name) {
 		for _, odds := range []*int{&w.refused, &w.lost, &w.late, &w.crash} {
 			*odds = min(*odds*w.sends, all/5)
 		}
@@ -347,6 +347,12 @@ func (b *bus) draw(c *call) grant {
 	case done, refused, crashBefore:
 	}
 	return g
+}
+
+// changes reports whether a call asks a provider for something, or stores what a worker has done.
+func changes(call string) bool {
+	return strings.Contains(call, " POST ") || strings.Contains(call, " WITH touched ") ||
+		strings.Contains(call, " UPDATE jobs ")
 }
 
 // longestDelay is how long an order for goods may be on its way after who sent it has given up or died. It is less than

@@ -40,6 +40,9 @@ func (o *owner) has(first *purchase) {
 // live is what an owner does once it has something.
 func (o *owner) live() {
 	defer o.world.trading.Done()
+	if o.world.plan.theme == "owners" {
+		o.signIn() // so that it is fast afterwards
+	}
 	first := <-o.first
 	if first.state != "fulfilled" {
 		return

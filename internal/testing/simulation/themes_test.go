@@ -73,6 +73,7 @@ func aboutDecisions(p *plan, rng *rand.Rand) {
 		p.refusing, p.holds = true, true
 	}
 	p.owners, p.spending = rng.IntN(2) == 0, rng.IntN(4) == 0
+	p.dies(rng)
 }
 
 // aboutOwners: whoever has something does something with it.
@@ -80,6 +81,14 @@ func aboutOwners(p *plan, rng *rand.Rand) {
 	p.owners, p.most = true, p.buyers
 	p.issuer, p.supplier = oneOf(rng, issuers...), oneOf(rng, suppliers...)
 	p.operators, p.spending = rng.IntN(2), rng.IntN(4) == 0
+	p.dies(rng)
+}
+
+// dies lets processes die mostly where something was done or stored.
+func (p *plan) dies(rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		p.weather.crash, p.weather.sends = 500+rng.IntN(4000), 10
+	}
 }
 
 // aboutNodes: one of three nodes is false, and good ones are silent at times.
@@ -105,6 +114,7 @@ func aboutWorkers(p *plan, rng *rand.Rand) {
 	p.processes, p.stops = 2+rng.IntN(2), float64(3+rng.IntN(8))
 	p.weather.late, p.weather.crash = 2_000+rng.IntN(30_000), rng.IntN(10_000)
 	p.owners, p.most = rng.IntN(2) == 0, 3
+	p.dies(rng)
 }
 
 // aboutRestores: the database is put back.
@@ -140,6 +150,7 @@ func aboutStrangers(p *plan, rng *rand.Rand) {
 func aboutVendors(p *plan, rng *rand.Rand) {
 	p.issuer, p.supplier = oneOf(rng, issuers[1:]...), oneOf(rng, suppliers[1:]...)
 	p.operators = rng.IntN(2)
+	p.dies(rng)
 	if rng.IntN(2) == 0 {
 		p.slips = float64(4 + rng.IntN(60))
 	} else {
