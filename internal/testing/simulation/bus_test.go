@@ -49,7 +49,8 @@ type bus struct {
 // weather are the probabilities of a run, in millionths of the calls.
 type weather struct {
 	refused, lost, late, crash int
-	// sends is how many times likelier it is that something goes wrong with a call that asks a provider for something;
+	// sends is how many times likelier it is that something goes wrong with a call that asks a provider for something or
+	// stores what a worker has done;
 	// zero is once.
 	sends int
 	// latency is the longest of a call, as long as it is not late.

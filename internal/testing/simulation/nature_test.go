@@ -57,7 +57,7 @@ func (w *world) nature(over <-chan struct{}) {
 
 // stopOne stops a process for longer than the leases of its jobs, or shorter.
 func (w *world) stopOne(rng *rand.Rand) {
-	d := time.Duration(rng.Int64N(int64(longestStop)))
+	d := time.Duration(rng.Int64N(int64(w.plan.stopped)))
 	if p := w.running(w.slots[rng.IntN(len(w.slots))]); p != nil && p.stop(d) {
 		w.bus.note("%s stops for %s", p.name, d.Round(time.Millisecond))
 	}

@@ -105,6 +105,8 @@ type plan struct {
 	liar bool
 	// reorganisations, lags, outages, changes of fees and stops of processes: how many there are in a minute.
 	reorganisations, lags, outages, fees, stops float64
+	// stopped is how long a process that stops does so at most.
+	stopped time.Duration
 	// slips is how many requests in a minute a provider answers wrongly.
 	slips float64
 	// block is how many transactions a block takes; zero is as many as there are.
