@@ -64,7 +64,7 @@ func (w *world) newBuyer(nth int) *buyer {
 func (b *buyer) live() {
 	settled := sync.OnceFunc(b.world.trading.Done)
 	defer settled()
-	time.Sleep(time.Duration(b.rng.Int64N(int64(b.world.plan.over))))
+	time.Sleep(b.world.plan.opens + time.Duration(b.rng.Int64N(int64(b.world.plan.over))))
 	b.made()
 	first := b.purchase("/api/esim/purchase", nil)
 	if b.rng.IntN(5) > 0 {

@@ -100,11 +100,11 @@ func aboutNodes(p *plan, rng *rand.Rand) {
 	p.hostile = p.hostile || p.cheats
 }
 
-// aboutRush: all come at once, and there is not enough for all of them. Processes stand still for moments, and what
-// waits then goes on at once.
+// aboutRush: all come at once when everything is up, and there is not enough for all of them. Processes stand still for
+// moments, and what waits then goes on at once.
 func aboutRush(p *plan, rng *rand.Rand) {
 	p.over, p.buyers, p.hostile = rush, 12+rng.IntN(16), true
-	p.processes = 1 + rng.IntN(2)
+	p.processes, p.opens = 1+rng.IntN(2), 6*time.Second
 	p.stops, p.stopped = 60, time.Second/2
 	p.bounded = rng.IntN(2) == 0
 	if rng.IntN(3) > 0 {

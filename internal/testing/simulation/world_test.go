@@ -127,8 +127,8 @@ type plan struct {
 	skew time.Duration
 	// spending says that merchants take at once what is on the sandbox's cards.
 	spending bool
-	// over is how long buyers begin.
-	over time.Duration
+	// over is how long buyers begin, and opens when the first of them may.
+	over, opens time.Duration
 	// owners says that buyers do something with what they have bought, most how many do so at most, and strangers is how
 	// many want what is not theirs.
 	owners    bool
