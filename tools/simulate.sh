@@ -5,12 +5,14 @@
 #   tools/simulate.sh 60   for how many seconds; a world that has begun is finished
 #   IN=postgres            whole programs alone; IN=memory the domain alone
 #   SEED=…                 the first seed; otherwise one is drawn. With SEEDS=1 this world alone
+#   ABOUT=nodes            what worlds over PostgreSQL are about, of those of themes_test.go, or everything
 #   TRACE=1                every call of it, LOG=1 what the processes log
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 flags=(-test.count=1 -test.v -test.timeout 0 -seed "${SEED:-0}")
 if [[ -n ${SEEDS:-} ]]; then flags+=(-seeds "$SEEDS"); else flags+=(-seconds "$seconds"); fi
+if [[ -n ${ABOUT:-} ]]; then flags+=(-about "$ABOUT"); fi
 if [[ -n ${TRACE:-} ]]; then flags+=(-trace); fi
 if [[ -n ${LOG:-} ]]; then flags+=(-log); fi
 out=$(mktemp -d)

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -15,19 +16,14 @@ const rush = 50 * time.Millisecond
 const mostSkew = 5 * time.Second
 
 // planOf draws a run over PostgreSQL.
-func planOf(seed uint64) plan {
-	theme := *about
-	if theme == "" {
-		theme = themeOf(seed)
-	}
-	if theme != everything {
-		return drawnOf(seed).about(theme)
-	}
-	return planOfEverything(seed)
-}
+func planOf(seed uint64) plan { return planAbout(cmp.Or(*about, themeOf(seed)), seed) }
 
-func planOfEverything(seed uint64) plan {
+// planAbout draws a run that is about something.
+func planAbout(theme string, seed uint64) plan {
 	p := drawnOf(seed)
+	if theme != everything {
+		return p.about(theme)
+	}
 	if diceNamed(seed, "put back").IntN(4) == 0 {
 		p = p.safe()
 		p.restores = true
@@ -50,7 +46,8 @@ func drawnOf(seed uint64) plan {
 	// often is how often something happens in a minute.
 	often := func(part string) float64 { return float64(sometimes(part, 1000)) / 200 }
 	p := plan{
-		seed: seed, theme: everything, most: mostOwners, stopped: longestStop, processes: 1 + dice("processes").IntN(3), buyers: 4 + dice("buyers").IntN(12),
+		seed: seed, theme: everything, most: mostOwners, stopped: longestStop, pace: pace,
+		processes: 1 + dice("processes").IntN(3), buyers: 4 + dice("buyers").IntN(12),
 		hostile: dice("hostile").IntN(4) > 0, over: time.Duration(1+dice("over").IntN(30)) * time.Second,
 		weather: weather{
 			latency: time.Duration(1+dice("latency").IntN(20)) * time.Millisecond,

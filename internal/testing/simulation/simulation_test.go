@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -81,31 +82,38 @@ func (s *server) seeds(t *testing.T, planOf func(seed uint64) plan) {
 // programs and in memory: one in four of them, as fresh ones follow, and all in torture.
 func TestKeptSeeds(t *testing.T) {
 	s := newServer(t)
-	for i, seed := range keptSeeds(t) {
+	for i, k := range keptSeeds(t) {
 		if i%4 != 0 && os.Getenv("ROAMCARD_TORTURE") == "" {
 			continue
 		}
-		s.try(t, planOf(seed))
-		(*server)(nil).try(t, planInMemory(seed))
+		s.try(t, planAbout(k.theme, k.seed))
+		(*server)(nil).try(t, planInMemory(k.seed))
 	}
 }
 
-func keptSeeds(t *testing.T) (all []uint64) {
+// kept is a seed with what its world over PostgreSQL is about.
+type kept struct {
+	seed  uint64
+	theme string
+}
+
+func keptSeeds(t *testing.T) (all []kept) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/seeds.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		number, _, ok := strings.Cut(line, "\t")
+		world, _, ok := strings.Cut(line, "\t")
 		if !ok {
 			continue
 		}
+		number, theme, _ := strings.Cut(world, " ")
 		seed, err := strconv.ParseUint(number, 10, 64)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || theme == "" {
+			t.Fatalf("%q: %v", line, err)
 		}
-		all = append(all, seed)
+		all = append(all, kept{seed, theme})
 	}
 	return all
 }
@@ -157,38 +165,38 @@ func TestSeedIsRepeatedExactly(t *testing.T) {
 	}
 	all := keptSeeds(t)
 	if *firstSeed != 0 {
-		all = []uint64{*firstSeed}
+		all = []kept{{*firstSeed, cmp.Or(*about, themeOf(*firstSeed))}}
 	}
-	for _, seed := range all {
-		if !slices.Contains(unrepeated, seed) || *firstSeed != 0 {
-			isRepeated(t, "TestSeeds", seed)
+	for _, k := range all {
+		if !slices.Contains(unrepeated, k.seed) || *firstSeed != 0 {
+			isRepeated(t, "TestSeeds", k)
 		}
-		isRepeated(t, "TestSeedsInMemory", seed)
+		isRepeated(t, "TestSeedsInMemory", k)
 	}
 }
 
 // isRepeated runs a world several times.
-func isRepeated(t *testing.T, worlds string, seed uint64) {
+func isRepeated(t *testing.T, worlds string, of kept) {
 	t.Helper()
-	first, lines := runAlone(t, worlds, seed)
+	first, lines := runAlone(t, worlds, of)
 	for range *repeats {
-		again, others := runAlone(t, worlds, seed)
+		again, others := runAlone(t, worlds, of)
 		if again != first {
-			t.Errorf("%s, seed %d: the trace is %s, and then %s\n%s", worlds, seed, first, again, differ(lines, others))
+			t.Errorf("%s, seed %d: the trace is %s, and then %s\n%s", worlds, of.seed, first, again, differ(lines, others))
 			return
 		}
 	}
 }
 
 // runAlone runs a world in a process of its own. It returns the name of its trace, and its lines.
-func runAlone(t *testing.T, worlds string, seed uint64) (trace string, lines []string) {
+func runAlone(t *testing.T, worlds string, of kept) (trace string, lines []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", worlds+"$", "-test.v", "-trace", "-seeds", "1",
-		"-seed", strconv.FormatUint(seed, 10))
+		"-seed", strconv.FormatUint(of.seed, 10), "-about", of.theme)
 	out, err := cmd.CombinedOutput()
 	named := regexp.MustCompile(`, trace ([0-9a-f]+)`).FindSubmatch(out)
 	if err != nil || named == nil {
-		t.Fatalf("%s, seed %d: %v\n%.2000s", worlds, seed, err, out)
+		t.Fatalf("%s, seed %d: %v\n%.2000s", worlds, of.seed, err, out)
 	}
 	for line := range strings.Lines(string(out)) {
 		if happened.MatchString(line) && (*rawOrder || !strings.Contains(line, " asks ")) {

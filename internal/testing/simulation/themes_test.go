@@ -9,8 +9,8 @@ import (
 )
 
 // everything is what a world is about in which all is drawn by itself. What has to come together for a fault to show
-// seldom does there. So two of three worlds over PostgreSQL are about one thing: what belongs to it is there at once and
-// often, and little else is, so that it takes less time, too.
+// seldom does there. So two of three worlds over PostgreSQL are about one thing: what belongs to it is there at once
+// and often, and little else is, so that it takes less time, too.
 const everything = "everything"
 
 // themes are what else a world may be about.
@@ -62,7 +62,7 @@ func oneOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 // aboutDecisions: much waits for operators, and several decide at once.
 func aboutDecisions(p *plan, rng *rand.Rand) {
-	p.operators, p.stops = len(persons), 0
+	p.operators, p.pace, p.stops = len(persons), fast, 0
 	p.doubt, p.byHand = rng.IntN(2) == 0, rng.IntN(2) == 0
 	switch rng.IntN(3) {
 	case 0:

@@ -119,8 +119,9 @@ type plan struct {
 	droughts bool
 	// settlers are the operator's setting of who brings payments to the chain.
 	settlers string
-	// operators is how many operators decide what waits for one.
+	// operators is how many operators decide what waits for one, and pace how long each does nothing at most.
 	operators int
+	pace      time.Duration
 	// second says that decisions about much wait for a second one.
 	second bool
 	// skew is the most by which a process's clock is wrong, forward or back.
