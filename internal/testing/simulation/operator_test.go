@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -93,30 +94,49 @@ type reviewQueue struct {
 // topUps are the orders that an operator decides by the issuer's books: what is on a card is not refunded by hand.
 const topUps = "card_topup"
 
-// knowing is what an operator decides about a top-up that may be on its card.
-func (o *operator) knowing(order string) (action string, ok bool) {
+// made is what the sandbox's books show of something that was asked for.
+type made struct {
+	Reference, Status string
+	DueAt             time.Time
+}
+
+// asked is what the sandbox's books show of an order's references. Of what vendors have made they show nothing.
+func (o *operator) asked(order string) (of []made, ok bool) {
 	var inspected struct {
 		References []struct{ Reference string }
 	}
 	if o.ask(http.MethodGet, "/api/admin/orders/"+order, nil, "", &inspected) != nil {
-		return "", false
+		return nil, false
 	}
-	if o.world.plan.issuer != sandboxes {
-		return "retry", true
-	}
-	var books struct {
-		Movements []struct{ Reference, Status string }
-	}
-	o.world.control(http.MethodGet, "/control/books", nil, &books)
-	for _, m := range books.Movements {
+	var issued struct{ Cards, Movements []made }
+	o.world.control(http.MethodGet, "/control/books", nil, &issued)
+	var supplied struct{ Esims []made }
+	o.world.control(http.MethodGet, "/control/esim/books", nil, &supplied)
+	for _, m := range slices.Concat(issued.Cards, issued.Movements, supplied.Esims) {
 		for _, r := range inspected.References {
-			if strings.EqualFold(m.Reference, r.Reference) && m.Status == "done" {
-				return "retry", true
+			if strings.EqualFold(m.Reference, r.Reference) {
+				of = append(of, m)
 			}
 		}
 	}
+	return of, true
+}
+
+// knowing is what an operator decides about a top-up that may be on its card. What is still under way is left alone.
+func (o *operator) knowing(order string) (action string, ok bool) {
+	of, ok := o.asked(order)
+	if !ok || slices.ContainsFunc(of, made.isUnderWay) {
+		return "", false
+	}
+	done := func(m made) bool { return m.Status == "done" }
+	if o.world.plan.issuer != sandboxes || slices.ContainsFunc(of, done) {
+		return "retry", true
+	}
 	return "refund", true
 }
+
+// isUnderWay reports that the sandbox will end it.
+func (m made) isUnderWay() bool { return !m.DueAt.IsZero() }
 
 // decideOrders decides each order that waits, as its dice fall.
 func (o *operator) decideOrders() {
@@ -126,6 +146,9 @@ func (o *operator) decideOrders() {
 	}
 	for _, order := range queue.Orders {
 		o.world.bus.note("%s sees %s in review: %s", o.name, order.OrderID, order.Reason)
+		if of, known := o.asked(order.OrderID); !known || slices.ContainsFunc(of, made.isUnderWay) {
+			continue
+		}
 		action := []string{"refund", "refund", "retry"}[o.rng.IntN(3)]
 		if o.world.plan.owners && order.Kind == topUps {
 			known, ok := o.knowing(order.OrderID)
