@@ -37,6 +37,7 @@ type past struct {
 	arrived  map[Place]bool
 	refunds  []x402.Hash
 	back     []RefundedTransfer
+	sentBack []SentBack
 	lost     bool
 	forgets  int
 	keptHead uint64
@@ -136,8 +137,13 @@ func (p *past) Keep(_ context.Context, m ProcessWatermark, head uint64) (Process
 func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.refunds, nil }
 func (p *past) ResolveRefunded(_ context.Context, back []RefundedTransfer) error {
 	p.back = append(p.back, back...)
+	for _, b := range back {
+		delete(p.arrived, b.Arrived.Place())
+		p.sentBack = append(p.sentBack, SentBack{To: b.Arrived.From, Value: b.Arrived.Value, In: b.Back.Transaction})
+	}
 	return nil
 }
+func (p *past) SentBack(context.Context, []x402.Address) ([]SentBack, error) { return p.sentBack, nil }
 
 func (p *past) Unclaimed(_ context.Context, senders []x402.Address) (open []Transfer, err error) {
 	for _, t := range p.transfers {
@@ -282,6 +288,39 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	want := []RefundedTransfer{{in[3], p.payouts[1].Transfer}, {in[0], p.payouts[0].Transfer}}
 	if diff := cmp.Diff(want, p.back); diff != "" {
 		t.Errorf("sent back (-want +got):\n%s", diff)
+	}
+}
+
+// TestOnePayoutSendsOneTransferBack: a payout explains one transfer of its receiver, however often it is looked at, and
+// none where an operator has resolved one by it.
+func TestOnePayoutSendsOneTransferBack(t *testing.T) {
+	const asked = 500
+	out := Payout{moved(6, 450, treasury, 25), ada}
+	after, before := time.Unix(460, 0), time.Unix(450, 0).Add(-2*payment.ClockSkew)
+	for name, s := range map[string]struct {
+		operator []SentBack
+		want     int
+	}{
+		"looked at again":                {nil, 1},
+		"an operator resolved one by it": {[]SentBack{{To: ada, Value: 25, At: after}}, 0},
+		"an operator resolved one by another one": {
+			[]SentBack{{To: ada, Value: 25, At: before}, {To: eve, Value: 25, At: after}, {To: ada, Value: 24, At: after}}, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &past{
+				safe: asked, head: asked, scan: Scan{First: 10, Next: 400, Begun: true}, payouts: []Payout{out},
+				transfers: []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25)}, sentBack: s.operator,
+			}
+			for range 2 {
+				if err := p.catchUp(t).step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(p.back) != s.want {
+				t.Errorf("%d transfers are sent back by one payout, want %d: %v", len(p.back), s.want, p.back)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -26,13 +27,12 @@ func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64,
 	if err != nil || len(payouts) == 0 {
 		return err
 	}
-	var receivers []x402.Address
-	for _, p := range payouts {
-		if slices.Contains(receivers, p.To) {
-			continue
-		}
-		receivers = append(receivers, p.To)
-		if err := c.readOf(ctx, p.To, gaps); err != nil {
+	if payouts, err = c.withoutResolved(ctx, payouts); err != nil {
+		return err
+	}
+	receivers := receiversOf(payouts)
+	for _, to := range receivers {
+		if err := c.readOf(ctx, to, gaps); err != nil {
 			return err
 		}
 	}
@@ -71,6 +71,54 @@ func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]P
 		}
 	}
 	return left, nil
+}
+
+// withoutResolved leaves out the payouts by which a transfer was resolved as sent back already: each of them explains
+// one transfer. A payout is looked at again after each start while it is recent, and its receiver may have sent the same
+// amount once more.
+func (c *CatchUp) withoutResolved(ctx context.Context, payouts []Payout) ([]Payout, error) {
+	resolved, err := c.Watermarks.SentBack(ctx, receiversOf(payouts))
+	if err != nil {
+		return nil, fmt.Errorf("look up what was sent back: %w", err)
+	}
+	left := slices.Clone(payouts)
+	for _, r := range resolved {
+		for i, p := range left {
+			if p.To != r.To || p.Value != r.Value {
+				continue
+			}
+			by, err := c.isBy(ctx, r, p)
+			if err != nil {
+				return nil, err
+			}
+			if by {
+				left = slices.Delete(left, i, i+1)
+				break
+			}
+		}
+	}
+	return left, nil
+}
+
+// isBy reports whether a resolution is by a payout: it names its transaction, or an operator has made it afterwards.
+func (c *CatchUp) isBy(ctx context.Context, r SentBack, p Payout) (bool, error) {
+	if !r.In.IsZero() {
+		return r.In == p.Transaction, nil
+	}
+	_, at, err := c.Head.Block(ctx, p.Block)
+	if err != nil {
+		return false, fmt.Errorf("read the time of a transfer: %w", err)
+	}
+	return !at.After(r.At.Add(payment.ClockSkew)), nil
+}
+
+func receiversOf(payouts []Payout) (all []x402.Address) {
+	for _, p := range payouts {
+		if !slices.Contains(all, p.To) {
+			all = append(all, p.To)
+		}
+	}
+	return all
 }
 
 // matchRefunds finds for each payout the oldest earlier transfer of its receiver with the same amount.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -61,8 +62,19 @@ type Watermarks interface {
 	Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error)
 	// ResolveRefunded resolves unmatched transfers as refunded, unless they are resolved.
 	ResolveRefunded(ctx context.Context, back []RefundedTransfer) error
+	// SentBack are the resolutions by which transfers of some senders were sent back, oldest first.
+	SentBack(ctx context.Context, senders []x402.Address) ([]SentBack, error)
 	// Unclaimed are the unresolved transfers of some senders that no payment has claimed, oldest first.
 	Unclaimed(ctx context.Context, senders []x402.Address) ([]Transfer, error)
+}
+
+// SentBack is a resolution by which a transfer was sent back to its sender.
+type SentBack struct {
+	To    x402.Address
+	Value money.USDC
+	// In is the transaction that has sent it back; zero where an operator says that they have.
+	In x402.Hash
+	At time.Time
 }
 
 // RefundedTransfer is a transfer to the payee and the transfer that refunded it.

@@ -70,6 +70,17 @@ const (
 				WHERE p.network = $4 AND p.asset = a.asset AND p.owner = a.sender AND p.nonce = a.nonce)
 			AND NOT EXISTS (SELECT FROM transfer_resolutions r WHERE r.id = a.transaction || '/' || a.log_index)
 		ORDER BY a.block, a.log_index`
+
+	sentBackSQL = `
+		SELECT a.sender, a.value, coalesce(CASE WHEN r.actor = $4
+			THEN substring(r.reason FROM '0x[0-9a-f]{64}$') END, ''), r.at
+		FROM transfer_resolutions r JOIN (
+			SELECT asset, pay_to, transaction, log_index, sender, value FROM transfers
+			UNION
+			SELECT asset, pay_to, transaction, log_index, payer, value FROM reported_transfers WHERE network = $6
+		) a ON r.id = a.transaction || '/' || a.log_index
+		WHERE a.asset = $1 AND a.pay_to = $2 AND a.sender = ANY($3) AND r.resolution = $5
+		ORDER BY r.at, r.id`
 )
 
 // Begin implements reconcile.Watermarks.
@@ -163,13 +174,9 @@ func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Has
 
 // Unclaimed implements reconcile.Watermarks.
 func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconcile.Transfer, error) {
-	names := make([]string, len(senders))
-	for i, a := range senders {
-		names[i] = a.Lower()
-	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := m.s.pool.Query(ctx, m.s.shards.read(unclaimedSQL), m.asset, m.payTo, names, x402.NetworkID)
+	rows, err := m.s.pool.Query(ctx, m.s.shards.read(unclaimedSQL), m.asset, m.payTo, lowered(senders), x402.NetworkID)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -177,7 +184,38 @@ func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]re
 	return found, mapError(err)
 }
 
-// catchUpActor is the actor of resolutions of refunded transfers.
+// SentBack implements reconcile.Watermarks.
+func (m Watermarks) SentBack(ctx context.Context, senders []x402.Address) ([]reconcile.SentBack, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := m.s.pool.Query(ctx, sentBackSQL, m.asset, m.payTo, lowered(senders), catchUpActor,
+		reconcile.RefundedByHand, x402.NetworkID)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b reconcile.SentBack, err error) {
+		var to, in string
+		if err := row.Scan(&to, (*int64)(&b.Value), &in, &b.At); err != nil {
+			return b, err
+		}
+		if b.To, err = x402.ParseAddress(to); err == nil && in != "" {
+			b.In, err = x402.ParseHash(in)
+		}
+		return b, err
+	})
+	return found, mapError(err)
+}
+
+func lowered(addresses []x402.Address) []string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.Lower()
+	}
+	return texts
+}
+
+// catchUpActor is the actor of resolutions of refunded transfers. Their reason ends with the transaction that has sent
+// the money back.
 const catchUpActor = "catch-up"
 
 // ResolveRefunded implements reconcile.Watermarks.

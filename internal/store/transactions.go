@@ -249,11 +249,7 @@ const relayerSpentSQL = `
 
 // Spent implements chain.Transactions. It counts over all processes, and over restarts.
 func (t Transactions) Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error) {
-	keys := make([]string, len(relayers))
-	for i, r := range relayers {
-		keys[i] = r.Lower()
-	}
-	err = t.s.pool.QueryRow(ctx, t.s.shards.read(relayerSpentSQL), keys, since).Scan(&wei)
+	err = t.s.pool.QueryRow(ctx, t.s.shards.read(relayerSpentSQL), lowered(relayers), since).Scan(&wei)
 	return wei, mapError(err)
 }
 

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -97,5 +98,46 @@ func TestUnmatchedTransferIsResolvedOnce(t *testing.T) {
 		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
 			t.Errorf("done: %s", sql)
 		}
+	}
+}
+
+// TestSentBackNamesWhatSentIt: what the catch-up has resolved names its transaction, and what an operator has does not.
+func TestSentBackNamesWhatSentIt(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	marks := s.Watermarks(x402.Address{19: 9}, x402.Address{19: 7})
+	found := []reconcile.Transfer{
+		{Transaction: x402.Hash{1}, LogIndex: 2, Block: 90, From: payer, Value: 5, Nonce: x402.Hash{1, 1}},
+		{Transaction: x402.Hash{2}, LogIndex: 4, Block: 91, From: payer, Value: 6},
+		{Transaction: x402.Hash{3}, LogIndex: 4, Block: 91, From: payer, Value: 7},
+	}
+	if err := books.Arrive(t.Context(), 1, 100, found); err != nil {
+		t.Fatal(err)
+	}
+	if err := books.Conclude(t.Context(), reconcile.Conclusion{Postings: []ledger.Posting{
+		ledger.Unmatched(found[1].Transaction.String(), 4, 6), ledger.Unmatched(found[2].Transaction.String(), 4, 7),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	back := reconcile.Transfer{Transaction: x402.Hash{9}, Block: 95, Value: 5}
+	if err := marks.ResolveRefunded(t.Context(), []reconcile.RefundedTransfer{{Arrived: found[0], Back: back}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, as := range map[int]reconcile.Resolution{1: reconcile.RefundedByHand, 2: reconcile.Donation} {
+		by := order.OperatorContext{Operator: "ada", Key: uuid.NewString(), Reason: back.Transaction.String()}
+		if _, err := books.Resolve(t.Context(), found[i].Place(), as, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := marks.SentBack(t.Context(), []x402.Address{payer, {8}})
+	want := []reconcile.SentBack{{To: payer, Value: 5, In: x402.Hash{9}}, {To: payer, Value: 6}}
+	for i := range got {
+		got[i].At = time.Time{}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("sent back (-want +got):\n%s%v", diff, err)
+	}
+	if open, err := marks.Unclaimed(t.Context(), []x402.Address{payer}); err != nil || len(open) != 0 {
+		t.Errorf("open: %v, %v", open, err)
 	}
 }
