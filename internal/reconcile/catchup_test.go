@@ -295,30 +295,39 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 // none where an operator has resolved one by it.
 func TestOnePayoutSendsOneTransferBack(t *testing.T) {
 	const asked = 500
-	out := Payout{moved(6, 450, treasury, 25), ada}
+	out, later := Payout{moved(6, 450, treasury, 25), ada}, Payout{moved(7, 480, treasury, 25), ada}
 	after, before := time.Unix(460, 0), time.Unix(450, 0).Add(-2*payment.ClockSkew)
 	for name, s := range map[string]struct {
-		operator []SentBack
-		want     int
+		resolved []SentBack
+		payouts  []Payout
+		want     []Transfer
 	}{
-		"looked at again":                {nil, 1},
-		"an operator resolved one by it": {[]SentBack{{To: ada, Value: 25, At: after}}, 0},
+		"looked at again":                {nil, []Payout{out}, []Transfer{out.Transfer}},
+		"an operator resolved one by it": {[]SentBack{{To: ada, Value: 25, At: after}}, []Payout{out}, nil},
 		"an operator resolved one by another one": {
-			[]SentBack{{To: ada, Value: 25, At: before}, {To: eve, Value: 25, At: after}, {To: ada, Value: 24, At: after}}, 1,
+			[]SentBack{{To: ada, Value: 25, At: before}, {To: eve, Value: 25, At: after}, {To: ada, Value: 24, At: after}},
+			[]Payout{out}, []Transfer{out.Transfer},
+		},
+		"the later one has resolved one": {
+			[]SentBack{{To: ada, Value: 25, In: later.Transaction}}, []Payout{out, later}, []Transfer{out.Transfer},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &past{
-				safe: asked, head: asked, scan: Scan{First: 10, Next: 400, Begun: true}, payouts: []Payout{out},
-				transfers: []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25)}, sentBack: s.operator,
+				safe: asked, head: asked, scan: Scan{First: 10, Next: 400, Begun: true}, payouts: s.payouts,
+				transfers: []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25)}, sentBack: s.resolved,
 			}
 			for range 2 {
 				if err := p.catchUp(t).step(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(p.back) != s.want {
-				t.Errorf("%d transfers are sent back by one payout, want %d: %v", len(p.back), s.want, p.back)
+			var used []Transfer
+			for _, b := range p.back {
+				used = append(used, b.Back)
+			}
+			if diff := cmp.Diff(s.want, used); diff != "" {
+				t.Errorf("payouts that resolve a transfer (-want +got):\n%s", diff)
 			}
 		})
 	}
