@@ -45,7 +45,7 @@ func (Refund) Fields() []ent.Field {
 func (Refund) Indexes() []ent.Index {
 	return []ent.Index{
 		index.Fields("order_id", "owner").Unique().StorageKey("refunds_order"),
-		// What the token enforces, enforced here too. The nonce follows from the order, which has one owner, so it is
+		// What the token enforces, enforced here too. The nonce follows from the payment, which has one payer, so it is
 		// unique over all owners.
 		index.Fields("network", "asset", "treasury", "nonce", "owner").Unique().StorageKey("refunds_authorization"),
 		// One transfer on chain counts once. Its recipient is the owner, so it is unique over all owners.

@@ -212,7 +212,8 @@ func (c Closings) ConcludeRefund(
 }
 
 const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
-	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)`
+	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)
+	OR EXISTS (SELECT 1 FROM refunds WHERE transaction = $2)`
 
 // refundedByHand is a job whose refund a transaction has done, for an order and its owner.
 type refundedByHand struct {
@@ -221,8 +222,8 @@ type refundedByHand struct {
 }
 
 // refundableByHand fails with payment.ErrRefundSigned while a refund of the order may still be paid, and with
-// payment.ErrTransferUsed when the transaction has concluded another job, of whatever product. Two at once by one
-// transaction are decided one after the other.
+// payment.ErrTransferUsed when the transaction is a refund of the service's own, or has concluded another job, of
+// whatever product. Two at once by one transaction are decided one after the other.
 func (s *Store) refundableByHand(ctx context.Context, tx *ent.Tx, r refundedByHand) error {
 	var signed, used bool
 	if err := raw(tx).QueryRow(ctx, refundSignedSQL, r.order, r.owner).Scan(&signed); err != nil {

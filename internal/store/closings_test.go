@@ -220,6 +220,19 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 	if _, err := g.s.Pool().Exec(t.Context(), "DELETE FROM jobs WHERE id = $1", other); err != nil {
 		t.Fatal(err)
 	}
+	const paid = `INSERT INTO refunds (id, order_id, owner, status, network, asset, treasury, value, nonce, valid_before,
+		signature, created_at, signed_at, transaction, log_index, block, block_hash, settled_at)
+		SELECT gen_random_uuid(), 'another', owner, 'paid', 'n', '0x1', '0x2', 1, '0x4', 1, '', now(), now(), '0x1', 0, 1,
+			'0xb', now() FROM cards WHERE id = $1`
+	if _, err := g.s.Pool().Exec(t.Context(), paid, id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conclude(); !errors.Is(err, payment.ErrTransferUsed) {
+		t.Errorf("by a refund of the service's own: %v", err)
+	}
+	if _, err := g.s.Pool().Exec(t.Context(), "DELETE FROM refunds WHERE order_id = 'another'"); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		got, err := conclude()
 		done, _ := job.Decode[card.CloseArgs](got)

@@ -128,14 +128,18 @@ func (c Closings) ConcludeRefund(
 }
 
 // refundableByHand fails with payment.ErrRefundSigned while a refund of the order may still be paid, and with
-// payment.ErrTransferUsed when the transaction has concluded another job.
+// payment.ErrTransferUsed when the transaction is a refund of the service's own, or has concluded another job.
 func (t *tx) refundableByHand(by uuid.UUID, id order.ID, transaction string) error {
 	if t.refundSigned(id) {
 		return payment.ErrRefundSigned
 	}
-	if t.jobs.first(func(r *job.Row) bool {
+	concluded := t.jobs.first(func(r *job.Row) bool {
 		return r.ID != by && strings.Contains(string(r.Payload), `"byHand":"`+transaction+`"`)
-	}) != nil {
+	})
+	ours := t.refunds.first(func(r *payment.Refund) bool {
+		return r.Receipt != nil && r.Receipt.Transaction.String() == transaction
+	})
+	if concluded != nil || ours != nil {
 		return payment.ErrTransferUsed
 	}
 	return nil
