@@ -36,6 +36,7 @@ type past struct {
 	scan     Scan
 	arrived  map[Place]bool
 	refunds  []x402.Hash
+	byHand   []x402.Hash
 	back     []RefundedTransfer
 	sentBack []SentBack
 	lost     bool
@@ -134,7 +135,8 @@ func (p *past) Keep(_ context.Context, m ProcessWatermark, head uint64) (Process
 	return ProcessWatermark{m.ID, m.Beat + 1}, nil
 }
 
-func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.refunds, nil }
+func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error)   { return p.refunds, nil }
+func (p *past) Concluded(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.byHand, nil }
 func (p *past) ResolveRefunded(_ context.Context, back []RefundedTransfer) error {
 	p.back = append(p.back, back...)
 	for _, b := range back {
@@ -272,14 +274,18 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	}
 	in := []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25), moved(3, 430, eve, 25), moved(4, 440, eve, 30),
 		moved(5, 470, ada, 25)}
+	concluded := payout(11, 465, treasury, ada, 25)
+	concluded.Nonce = x402.Hash{}
 	p := &past{
 		safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, transfers: in, refunds: []x402.Hash{{8, 8}},
+		byHand: []x402.Hash{concluded.Transaction},
 		payouts: []Payout{
 			payout(6, 450, treasury, ada, 25), // the refund of a lost order
 			payout(7, 451, ours, eve, 30),     // by hand, from the payee
 			payout(8, 452, treasury, eve, 25), // a refund that our books have
 			payout(9, 90, treasury, ada, 25),  // looked at long ago
 			payout(10, 460, treasury, ada, 7), // of another amount
+			concluded,                         // what was left on a closed card, by hand
 		},
 	}
 	if err := p.catchUp(t).step(t.Context()); err != nil {

@@ -46,31 +46,35 @@ func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64,
 	return nil
 }
 
-// unexplainedPayouts are the payouts without a refund in our records.
+// unexplainedPayouts are the payouts that our records explain neither by a refund of ours nor by one that an operator
+// has made by hand.
 func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]Payout, error) {
-	var nonces []x402.Hash
+	var nonces, transactions []x402.Hash
 	for _, p := range payouts {
-		if !p.Nonce.IsZero() {
+		if transactions = append(transactions, p.Transaction); !p.Nonce.IsZero() {
 			nonces = append(nonces, p.Nonce)
 		}
 	}
-	ours := map[x402.Hash]bool{}
-	if len(nonces) > 0 {
-		known, err := c.Watermarks.Refunds(ctx, nonces)
+	known := map[x402.Hash]bool{}
+	for _, of := range []struct {
+		what string
+		look func(context.Context, []x402.Hash) ([]x402.Hash, error)
+		all  []x402.Hash
+	}{
+		{"our refunds", c.Watermarks.Refunds, nonces}, {"refunds by hand", c.Watermarks.Concluded, transactions},
+	} {
+		if len(of.all) == 0 {
+			continue
+		}
+		found, err := of.look(ctx, of.all)
 		if err != nil {
-			return nil, fmt.Errorf("look our refunds up: %w", err)
+			return nil, fmt.Errorf("look %s up: %w", of.what, err)
 		}
-		for _, nonce := range known {
-			ours[nonce] = true
-		}
-	}
-	var left []Payout
-	for _, p := range payouts {
-		if p.Nonce.IsZero() || !ours[p.Nonce] {
-			left = append(left, p)
+		for _, hash := range found {
+			known[hash] = true
 		}
 	}
-	return left, nil
+	return slices.DeleteFunc(payouts, func(p Payout) bool { return known[p.Nonce] || known[p.Transaction] }), nil
 }
 
 // withoutResolved leaves out the payouts by which a transfer was resolved as sent back already: each of them explains

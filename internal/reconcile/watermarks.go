@@ -60,6 +60,8 @@ type Watermarks interface {
 	Revoke()
 	// Refunds are those of the nonces for which we have signed a refund.
 	Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error)
+	// Concluded are those of the transactions by which an operator has concluded a refund of something else by hand.
+	Concluded(ctx context.Context, transactions []x402.Hash) ([]x402.Hash, error)
 	// ResolveRefunded resolves unmatched transfers as refunded, unless they are resolved.
 	ResolveRefunded(ctx context.Context, back []RefundedTransfer) error
 	// SentBack are the resolutions by which transfers of some senders were sent back, oldest first.

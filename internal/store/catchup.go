@@ -56,7 +56,7 @@ const (
 	// The same watermark or a newer state of it, on the same server.
 	hasMarkSQL = `SELECT 1 FROM chain_watermarks WHERE id = $1 AND heartbeat >= $2 AND server = %s`
 
-	refundNoncesSQL = `SELECT nonce FROM refunds WHERE asset = $1 AND nonce = ANY($2)`
+	refundNoncesSQL = `SELECT nonce FROM refunds WHERE nonce = ANY($1) AND asset = $2`
 
 	unclaimedSQL = `
 		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM (
@@ -152,13 +152,25 @@ func (s *Store) caughtUp(tx *ent.Tx) {
 
 // Refunds implements reconcile.Watermarks.
 func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error) {
-	texts := make([]string, len(nonces))
-	for i, n := range nonces {
+	return m.known(ctx, refundNoncesSQL, nonces, m.asset)
+}
+
+const concludedByHandSQL = "SELECT payload->>'byHand' FROM jobs WHERE payload->>'byHand' = ANY($1) AND kind = ANY($2)"
+
+// Concluded implements reconcile.Watermarks.
+func (m Watermarks) Concluded(ctx context.Context, transactions []x402.Hash) ([]x402.Hash, error) {
+	return m.known(ctx, concludedByHandSQL, transactions, m.s.returning())
+}
+
+// known are those of some hashes that a statement finds, which takes them first and then more.
+func (m Watermarks) known(ctx context.Context, sql string, of []x402.Hash, more ...any) ([]x402.Hash, error) {
+	texts := make([]string, len(of))
+	for i, n := range of {
 		texts[i] = n.String()
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := m.s.pool.Query(ctx, refundNoncesSQL, m.asset, texts)
+	rows, err := m.s.pool.Query(ctx, sql, append([]any{texts}, more...)...)
 	if err != nil {
 		return nil, mapError(err)
 	}

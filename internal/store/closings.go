@@ -233,17 +233,21 @@ func (s *Store) refundableByHand(ctx context.Context, tx *ent.Tx, r refundedByHa
 		return payment.ErrRefundSigned
 	}
 	lock(tx, bucket("concluded/"+r.transaction))
-	var kinds []job.Kind
-	for _, p := range s.products {
-		kinds = append(kinds, p.returns...)
-	}
-	if err := raw(tx).QueryRow(ctx, concludedWithSQL, kinds, r.transaction, r.job).Scan(&used); err != nil {
+	if err := raw(tx).QueryRow(ctx, concludedWithSQL, s.returning(), r.transaction, r.job).Scan(&used); err != nil {
 		return err
 	}
 	if used {
 		return payment.ErrTransferUsed
 	}
 	return nil
+}
+
+// returning are the kinds of jobs that return money.
+func (s *Store) returning() (kinds []job.Kind) {
+	for _, p := range s.products {
+		kinds = append(kinds, p.returns...)
+	}
+	return kinds
 }
 
 // concluded is the audit record of a refund that was done by hand.

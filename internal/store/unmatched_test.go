@@ -137,6 +137,16 @@ func TestSentBackNamesWhatSentIt(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("sent back (-want +got):\n%s%v", diff, err)
 	}
+	byHand := x402.Hash{7}
+	if _, err := s.Pool().Exec(t.Context(), `INSERT INTO jobs (id, kind, unique_key, payload, max_attempts, run_at, created_at)
+		VALUES (gen_random_uuid(), 'card_close', 'a card', jsonb_build_object('byHand', $1::text), 1, now(), now())`,
+		byHand.String()); err != nil {
+		t.Fatal(err)
+	}
+	concluded, err := marks.Concluded(t.Context(), []x402.Hash{{9}, byHand})
+	if diff := cmp.Diff([]x402.Hash{byHand}, concluded); diff != "" || err != nil {
+		t.Errorf("concluded by hand (-want +got):\n%s%v", diff, err)
+	}
 	if open, err := marks.Unclaimed(t.Context(), []x402.Address{payer}); err != nil || len(open) != 0 {
 		t.Errorf("open: %v, %v", open, err)
 	}
