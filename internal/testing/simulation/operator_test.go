@@ -128,11 +128,15 @@ func (o *operator) knowing(order string) (action string, ok bool) {
 	if !ok || slices.ContainsFunc(of, made.isUnderWay) {
 		return "", false
 	}
-	done := func(m made) bool { return m.Status == "done" }
-	if o.world.plan.issuer != sandboxes || slices.ContainsFunc(of, done) {
+	if o.world.plan.issuer != sandboxes || slices.ContainsFunc(of, made.isThere) {
 		return "retry", true
 	}
 	return "refund", true
+}
+
+// isThere reports that the sandbox has made it.
+func (m made) isThere() bool {
+	return slices.Contains([]string{"live", "locked", "done", "released"}, m.Status)
 }
 
 // isUnderWay reports that the sandbox will end it.
@@ -146,7 +150,8 @@ func (o *operator) decideOrders() {
 	}
 	for _, order := range queue.Orders {
 		o.world.bus.note("%s sees %s in review: %s", o.name, order.OrderID, order.Reason)
-		if of, known := o.asked(order.OrderID); !known || slices.ContainsFunc(of, made.isUnderWay) {
+		of, known := o.asked(order.OrderID)
+		if !known || slices.ContainsFunc(of, made.isUnderWay) {
 			continue
 		}
 		action := []string{"refund", "refund", "retry"}[o.rng.IntN(3)]
@@ -156,7 +161,9 @@ func (o *operator) decideOrders() {
 				continue
 			}
 		}
-		if o.world.plan.supplier != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
+		if slices.ContainsFunc(of, made.isThere) {
+			action = "retry" // it is found then
+		} else if o.world.plan.supplier != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
 			action = "retry" // it may have been made: nobody refunds it who has not asked the vendor
 		} else if (o.world.plan.refusing || o.world.plan.byHand) && !o.world.plan.second && order.Kind != topUps {
 			o.decideTwice(order.OrderID, order.Version)
