@@ -195,8 +195,9 @@ func operatorActsAreAudited(r *records) []string {
 	rows, moves := map[act]int{}, map[act]int{}
 	once, retries := map[auditRow]int{}, map[string]int64{}
 	for _, a := range r.audit {
-		// A look has no key; an act has one, and a reason. What waits for a second operator has moved nothing yet.
-		if a.Key != "" && a.Action != "approval.request" {
+		// A look has no key; an act has one, and a reason. What is asked of a second operator, and what that one says, moves
+		// nothing: the act itself has a row, too.
+		if a.Key != "" && !strings.HasPrefix(a.Action, "approval.") {
 			rows[act{a.Actor, a.Subject}]++
 		}
 		if a.Actor == "" || a.Action == "" || (a.Key != "" && a.Reason == "") {
