@@ -118,13 +118,13 @@ func (c *Checkout) buy(ctx context.Context, a attempt) (PaidOrder, error) {
 	return c.follow(ctx, a, made)
 }
 
-// unlessClaimed is the one way out for attempts that have claimed nothing. It returns err, unless a copy of the request
-// has claimed the purchase meanwhile.
+// unlessClaimed is the one way out for attempts that have claimed nothing. It returns err, unless the purchase has an
+// order by now: a copy of the request has claimed it, or a recovery has recreated it.
 func (c *Checkout) unlessClaimed(ctx context.Context, a attempt, err error) (PaidOrder, error) {
 	if a.of != nil && a.payer() != a.of.Owner {
 		return PaidOrder{}, err
 	}
-	known, lookup := c.Store.FindByKey(ctx, a.Kind, a.payer(), a.Key)
+	known, lookup := c.find(ctx, a.Purchase, a.payer(), "")
 	switch {
 	case lookup == nil && known.Status != order.PaymentRequired:
 		return c.repeat(ctx, a, known)
