@@ -106,9 +106,10 @@ func (p *purchase) by() string {
 }
 
 // undelivered reports that a purchase was paid and did not end with the goods, where nothing explains that: the sandbox
-// does what it is asked for, unless the key plays a scenario or it slips.
+// does what it is asked for, unless the key plays a scenario or it slips, and no operator decides what takes long.
 func (p *purchase) undelivered() bool {
-	explained := p.by() != sandboxes || strings.Contains(p.key, "~") || p.of.world.plan.slips > 0
+	plan := p.of.world.plan
+	explained := p.by() != sandboxes || strings.Contains(p.key, "~") || plan.slips > 0 || plan.owners || plan.doubt
 	return !explained && p.state != "" && p.state != "fulfilled"
 }
 
