@@ -47,6 +47,7 @@ func drawnOf(seed uint64) plan {
 	often := func(part string) float64 { return float64(sometimes(part, 1000)) / 200 }
 	p := plan{
 		seed: seed, theme: everything, most: mostOwners, stopped: longestStop, pace: pace,
+		until:     24 * time.Hour,
 		processes: 1 + dice("processes").IntN(3), buyers: 4 + dice("buyers").IntN(12),
 		hostile: dice("hostile").IntN(4) > 0, over: time.Duration(1+dice("over").IntN(30)) * time.Second,
 		weather: weather{

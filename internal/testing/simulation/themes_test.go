@@ -53,6 +53,7 @@ func (p plan) about(theme string) plan {
 	p.owners, p.strangers, p.bounded = false, 0, false
 	rng := diceNamed(p.seed, theme)
 	p.theme, p.buyers, p.over = theme, 3+rng.IntN(6), time.Duration(1+rng.IntN(10))*time.Second
+	p.until = time.Minute
 	themes[theme](&p, rng)
 	return p
 }
@@ -114,7 +115,7 @@ func aboutRush(p *plan, rng *rand.Rand) {
 
 // aboutWorkers: processes stand still for longer than their leases last, die, and hear late.
 func aboutWorkers(p *plan, rng *rand.Rand) {
-	p.processes, p.stops = 2+rng.IntN(2), float64(3+rng.IntN(8))
+	p.processes, p.stops, p.stopped = 2+rng.IntN(2), float64(3+rng.IntN(8)), 40*time.Second
 	p.weather.late, p.weather.crash = 2_000+rng.IntN(30_000), rng.IntN(10_000)
 	p.owners, p.most = rng.IntN(2) == 0, 3
 	p.dies(rng)

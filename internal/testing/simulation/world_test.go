@@ -130,6 +130,8 @@ type plan struct {
 	spending bool
 	// over is how long buyers begin, and opens when the first of them may.
 	over, opens time.Duration
+	// until is when things stop going wrong, at the latest: as long as buyers do not end, they go on before.
+	until time.Duration
 	// owners says that buyers do something with what they have bought, most how many do so at most, and strangers is how
 	// many want what is not theirs.
 	owners    bool
@@ -345,7 +347,9 @@ func (w *world) direct(stop chan<- struct{}) {
 	for i := range w.plan.strangers {
 		buyers.Go(func() { w.estrange(i, quiet) })
 	}
-	w.trading.Wait()
+	traded := make(chan struct{})
+	processes.Go(func() { w.trading.Wait(); close(traded) })
+	pause(w.plan.until, traded)
 	close(quiet)
 	wentBack()
 	w.calm()
