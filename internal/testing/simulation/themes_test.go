@@ -65,10 +65,10 @@ func oneOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 func aboutDecisions(p *plan, rng *rand.Rand) {
 	p.operators, p.pace, p.stops = len(persons), fast, 0
 	p.doubt, p.byHand = rng.IntN(2) == 0, rng.IntN(2) == 0
-	switch rng.IntN(3) {
-	case 0:
+	switch rng.IntN(4) {
+	case 0, 1:
 		p.second = true
-	case 1:
+	case 2:
 		p.refusing = true
 	default:
 		p.refusing, p.holds = true, true
