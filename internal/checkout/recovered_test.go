@@ -37,8 +37,8 @@ func (r *recovering) Rebind(ctx context.Context, b checkout.Rebinding) (order.Or
 	return r.kept.FindByKey(ctx, b.Kind, b.Owner, b.Key)
 }
 
-// TestOrderThatIsRecoveredMeanwhileIsAnswered: the order of a repeated request is recreated after it was looked for. Its
-// buyer gets it, and is not told that the payment pays for something else.
+// TestOrderThatIsRecoveredMeanwhileIsAnswered: the order of a repeated request is recreated after it was looked for.
+// Its buyer gets it, and is not told that the payment pays for something else.
 func TestOrderThatIsRecoveredMeanwhileIsAnswered(t *testing.T) {
 	checkouttest.Run(t, "", func(t *testing.T) {
 		disk := memory.New(nil)

@@ -78,8 +78,8 @@ func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]P
 }
 
 // withoutResolved leaves out the payouts by which a transfer was resolved as sent back already: each of them explains
-// one transfer. A payout is looked at again after each start while it is recent, and its receiver may have sent the same
-// amount once more.
+// one transfer. A payout is looked at again after each start while it is recent, and its receiver may have sent the
+// same amount once more.
 func (c *CatchUp) withoutResolved(ctx context.Context, payouts []Payout) ([]Payout, error) {
 	resolved, err := c.Watermarks.SentBack(ctx, receiversOf(payouts))
 	if err != nil {

@@ -120,7 +120,8 @@ func TestSentBackNamesWhatSentIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := reconcile.Transfer{Transaction: x402.Hash{9}, Block: 95, Value: 5}
-	if err := marks.ResolveRefunded(t.Context(), []reconcile.RefundedTransfer{{Arrived: found[0], Back: back}}); err != nil {
+	refunded := []reconcile.RefundedTransfer{{Arrived: found[0], Back: back}}
+	if err := marks.ResolveRefunded(t.Context(), refunded); err != nil {
 		t.Fatal(err)
 	}
 	for i, as := range map[int]reconcile.Resolution{1: reconcile.RefundedByHand, 2: reconcile.Donation} {
@@ -138,7 +139,8 @@ func TestSentBackNamesWhatSentIt(t *testing.T) {
 		t.Errorf("sent back (-want +got):\n%s%v", diff, err)
 	}
 	byHand := x402.Hash{7}
-	if _, err := s.Pool().Exec(t.Context(), `INSERT INTO jobs (id, kind, unique_key, payload, max_attempts, run_at, created_at)
+	if _, err := s.Pool().Exec(t.Context(), `INSERT INTO jobs
+		(id, kind, unique_key, payload, max_attempts, run_at, created_at)
 		VALUES (gen_random_uuid(), 'card_close', 'a card', jsonb_build_object('byHand', $1::text), 1, now(), now())`,
 		byHand.String()); err != nil {
 		t.Fatal(err)
