@@ -64,8 +64,10 @@ func (w *world) operate(nth int, over <-chan struct{}) {
 			o.approve()
 			continue
 		}
-		if (w.plan.holds || w.plan.refusing) && o.rng.IntN(2) == 0 {
-			o.closeCard()
+		if (w.plan.holds || w.plan.refusing || w.plan.theme == "decisions") && o.rng.IntN(2) == 0 {
+			if o.closeCard(); w.plan.second {
+				o.approve()
+			}
 			continue
 		}
 		if w.plan.byHand && o.rng.IntN(2) == 0 {
