@@ -6,7 +6,7 @@
 #   tools/power.sh NAME...    these bugs
 #   SUITE=simulation          seeds that nobody has chosen, in virtual time; SUITE=memory is worlds in memory, and
 #                             SUITE=histories official clients and real servers
-#   ABOUT=nodes               worlds that are about one thing, of those of themes_test.go; otherwise the seed says about what
+#   ABOUT=nodes               worlds about one thing, of those of themes_test.go; otherwise the seed says about what
 #   SECONDS_EACH=120          how long each is looked for; 900 by histories, which end with the round they are in
 #   SEED=…                    the first seed, or that of the histories; otherwise one is drawn
 set -uo pipefail
@@ -41,7 +41,8 @@ case $suite in
       local n found=0
       for ((n = 1; n <= $(nproc); n++)); do
         (cd internal/testing/simulation && exec "$out/sim.test" -test.run "$worlds\$" -test.v -test.timeout 1h \
-          -seconds "$limit" -about "${ABOUT:-}" -seed "$((${SEED:-0} ? SEED + (n - 1) * 1000000 : 0))") >"$out/worlds.$n" 2>&1 &
+          -about "${ABOUT:-}" -seconds "$limit" -seed "$((${SEED:-0} ? SEED + (n - 1) * 1000000 : 0))") \
+          >"$out/worlds.$n" 2>&1 &
       done
       for ((n = 1; n <= $(nproc); n++)); do
         wait -n || { found=1 && break; }
