@@ -14,7 +14,7 @@ func (a *App) newCatchUp() *reconcile.CatchUp {
 	})
 	books := a.store.Watermarks(a.config.Asset, a.config.PayTo)
 	c := reconcile.CatchUpConfig{
-		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Unread: books, Watermarks: books,
+		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Unread: books, Watermarks: books, Sent: books,
 		Early: a.store.Orders(),
 		Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
 		Validity: a.config.terms().MaxValidity, Log: a.log, Now: a.config.now,

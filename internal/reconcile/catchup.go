@@ -29,6 +29,7 @@ type CatchUpConfig struct {
 	Unread     Unread
 	Early      Early
 	Watermarks Watermarks
+	Sent       Sent
 	// Asset is the token. PayTo is the payee. Senders are the accounts that send refunds: the treasury and the payee.
 	Asset, PayTo x402.Address
 	Senders      []x402.Address

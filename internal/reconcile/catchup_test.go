@@ -37,6 +37,7 @@ type past struct {
 	arrived  map[Place]bool
 	refunds  []x402.Hash
 	byHand   []x402.Hash
+	claimed  []x402.Authorization
 	back     []RefundedTransfer
 	sentBack []SentBack
 	lost     bool
@@ -137,6 +138,9 @@ func (p *past) Keep(_ context.Context, m ProcessWatermark, head uint64) (Process
 
 func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error)   { return p.refunds, nil }
 func (p *past) Concluded(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.byHand, nil }
+func (p *past) Claimed(context.Context, []x402.Address) ([]x402.Authorization, error) {
+	return p.claimed, nil
+}
 func (p *past) ResolveRefunded(_ context.Context, back []RefundedTransfer) error {
 	p.back = append(p.back, back...)
 	for _, b := range back {
@@ -175,7 +179,7 @@ func (p *past) catchUp(t *testing.T) *CatchUp {
 	}
 	return NewCatchUp(CatchUpConfig{
 		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, Unread: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p,
-		Unread: p, Early: early{p}, Watermarks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
+		Unread: p, Early: early{p}, Watermarks: p, Sent: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
 		Pending: func(context.Context) (func(context.Context) (bool, error), error) {
 			return func(context.Context) (bool, error) {
 				if len(p.pending) == 0 {
@@ -294,6 +298,38 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	want := []RefundedTransfer{{in[3], p.payouts[1].Transfer}, {in[0], p.payouts[0].Transfer}}
 	if diff := cmp.Diff(want, p.back); diff != "" {
 		t.Errorf("sent back (-want +got):\n%s", diff)
+	}
+}
+
+// TestRefundIsOfThePaymentThatItsNonceNames: of two payments of one wallet and amount the later one went back. A refund
+// of a payment that an order has is that order's to find.
+func TestRefundIsOfThePaymentThatItsNonceNames(t *testing.T) {
+	first, second := moved(1, 410, ada, 25), moved(2, 420, ada, 25)
+	refundOf := func(of Transfer) Payout {
+		p := Payout{moved(6, 450, treasury, 25), ada}
+		p.Nonce = payment.RefundNonce(x402.Authorization{From: of.From, Nonce: of.Nonce})
+		return p
+	}
+	third := moved(3, 430, ada, 25)
+	for name, s := range map[string]struct {
+		back Payout
+		want []RefundedTransfer
+	}{
+		"the second":            {refundOf(second), []RefundedTransfer{{second, refundOf(second).Transfer}}},
+		"one that an order has": {refundOf(third), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &past{
+				safe: 500, head: 500, scan: Scan{First: 10, Next: 400, Begun: true}, payouts: []Payout{s.back},
+				transfers: []Transfer{first, second}, claimed: []x402.Authorization{{From: ada, Nonce: third.Nonce}},
+			}
+			if err := p.catchUp(t).step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(s.want, p.back); diff != "" {
+				t.Errorf("sent back (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

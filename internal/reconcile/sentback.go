@@ -27,7 +27,8 @@ func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64,
 	if err != nil || len(payouts) == 0 {
 		return err
 	}
-	if payouts, err = c.withoutResolved(ctx, payouts); err != nil {
+	payouts, err = c.withoutResolved(ctx, payouts)
+	if err != nil || len(payouts) == 0 {
 		return err
 	}
 	receivers := receiversOf(payouts)
@@ -36,18 +37,18 @@ func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64,
 			return err
 		}
 	}
-	open, err := c.Watermarks.Unclaimed(ctx, receivers)
+	open, err := c.Sent.Unclaimed(ctx, receivers)
 	if err != nil {
 		return fmt.Errorf("find the unmatched transfers: %w", err)
 	}
 	if back := matchRefunds(open, payouts); len(back) > 0 {
-		return c.Watermarks.ResolveRefunded(ctx, back)
+		return c.Sent.ResolveRefunded(ctx, back)
 	}
 	return nil
 }
 
 // unexplainedPayouts are the payouts that our records explain neither by a refund of ours nor by one that an operator
-// has made by hand.
+// has made by hand. The refund of a payment that an order has is explained, too: its order finds it by its nonce.
 func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]Payout, error) {
 	var nonces, transactions []x402.Hash
 	for _, p := range payouts {
@@ -61,7 +62,7 @@ func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]P
 		look func(context.Context, []x402.Hash) ([]x402.Hash, error)
 		all  []x402.Hash
 	}{
-		{"our refunds", c.Watermarks.Refunds, nonces}, {"refunds by hand", c.Watermarks.Concluded, transactions},
+		{"our refunds", c.Sent.Refunds, nonces}, {"refunds by hand", c.Sent.Concluded, transactions},
 	} {
 		if len(of.all) == 0 {
 			continue
@@ -74,14 +75,26 @@ func (c *CatchUp) unexplainedPayouts(ctx context.Context, payouts []Payout) ([]P
 			known[hash] = true
 		}
 	}
-	return slices.DeleteFunc(payouts, func(p Payout) bool { return known[p.Nonce] || known[p.Transaction] }), nil
+	payouts = slices.DeleteFunc(payouts, func(p Payout) bool { return known[p.Nonce] || known[p.Transaction] })
+	if len(payouts) == 0 {
+		return nil, nil
+	}
+	claimed, err := c.Sent.Claimed(ctx, receiversOf(payouts))
+	if err != nil {
+		return nil, fmt.Errorf("look the payments of their receivers up: %w", err)
+	}
+	refunds := map[x402.Hash]bool{}
+	for _, a := range claimed {
+		refunds[payment.RefundNonce(a)] = true
+	}
+	return slices.DeleteFunc(payouts, func(p Payout) bool { return refunds[p.Nonce] }), nil
 }
 
 // withoutResolved leaves out the payouts by which a transfer was resolved as sent back already: each of them explains
 // one transfer. A payout is looked at again after each start while it is recent, and its receiver may have sent the
 // same amount once more.
 func (c *CatchUp) withoutResolved(ctx context.Context, payouts []Payout) ([]Payout, error) {
-	resolved, err := c.Watermarks.SentBack(ctx, receiversOf(payouts))
+	resolved, err := c.Sent.SentBack(ctx, receiversOf(payouts))
 	if err != nil {
 		return nil, fmt.Errorf("look up what was sent back: %w", err)
 	}
@@ -125,14 +138,15 @@ func receiversOf(payouts []Payout) (all []x402.Address) {
 	return all
 }
 
-// matchRefunds finds for each payout the oldest earlier transfer of its receiver with the same amount.
+// matchRefunds finds for each payout the earlier transfer that it sends back: the one whose refund has its nonce, or
+// else the oldest one of its receiver with the same amount.
 func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
 	var back []RefundedTransfer
 	taken := make([]bool, len(open))
-	for _, p := range payouts {
+	match := func(p Payout, is func(Transfer) bool) bool {
 		oldest := -1
 		for i, t := range open {
-			if !taken[i] && t.From == p.To && t.Value == p.Value && t.before(p.Transfer) &&
+			if !taken[i] && t.From == p.To && t.Value == p.Value && t.before(p.Transfer) && is(t) &&
 				(oldest < 0 || t.before(open[oldest])) {
 				oldest = i
 			}
@@ -141,6 +155,18 @@ func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
 			taken[oldest] = true
 			back = append(back, RefundedTransfer{open[oldest], p.Transfer})
 		}
+		return oldest >= 0
+	}
+	var others []Payout
+	for _, p := range payouts {
+		if !match(p, func(t Transfer) bool {
+			return payment.RefundNonce(x402.Authorization{From: t.From, Nonce: t.Nonce}) == p.Nonce
+		}) {
+			others = append(others, p)
+		}
+	}
+	for _, p := range others {
+		match(p, func(Transfer) bool { return true })
 	}
 	return back
 }

@@ -58,16 +58,22 @@ type Watermarks interface {
 	Keep(ctx context.Context, m ProcessWatermark, head uint64) (ProcessWatermark, error)
 	// Revoke revokes what Keep allows.
 	Revoke()
+}
+
+// Sent is what our records say of money that we have sent.
+type Sent interface {
 	// Refunds are those of the nonces for which we have signed a refund.
 	Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error)
 	// Concluded are those of the transactions by which an operator has concluded a refund of something else by hand.
 	Concluded(ctx context.Context, transactions []x402.Hash) ([]x402.Hash, error)
-	// ResolveRefunded resolves unmatched transfers as refunded, unless they are resolved.
-	ResolveRefunded(ctx context.Context, back []RefundedTransfer) error
+	// Claimed are the authorizations of some payers that orders have claimed, each with its payer and nonce.
+	Claimed(ctx context.Context, payers []x402.Address) ([]x402.Authorization, error)
 	// SentBack are the resolutions by which transfers of some senders were sent back, oldest first.
 	SentBack(ctx context.Context, senders []x402.Address) ([]SentBack, error)
 	// Unclaimed are the unresolved transfers of some senders that no payment has claimed, oldest first.
 	Unclaimed(ctx context.Context, senders []x402.Address) ([]Transfer, error)
+	// ResolveRefunded resolves unmatched transfers as refunded, unless they are resolved.
+	ResolveRefunded(ctx context.Context, back []RefundedTransfer) error
 }
 
 // SentBack is a resolution by which a transfer was sent back to its sender.

@@ -17,10 +17,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Watermarks keep the mark of this process in the database. They implement reconcile.Watermarks.
+// Watermarks keep the mark of this process in the database. They implement reconcile.Watermarks and reconcile.Sent.
 type Watermarks struct{ Treasury }
 
-var _ reconcile.Watermarks = Watermarks{}
+var (
+	_ reconcile.Watermarks = Watermarks{}
+	_ reconcile.Sent       = Watermarks{}
+)
 
 // Watermarks is the part of the store that knows the database again.
 func (s *Store) Watermarks(asset, payTo x402.Address) Watermarks {
@@ -150,14 +153,14 @@ func (s *Store) caughtUp(tx *ent.Tx) {
 	}
 }
 
-// Refunds implements reconcile.Watermarks.
+// Refunds implements reconcile.Sent.
 func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error) {
 	return m.known(ctx, refundNoncesSQL, nonces, m.asset)
 }
 
 const concludedByHandSQL = "SELECT payload->>'byHand' FROM jobs WHERE payload->>'byHand' = ANY($1) AND kind = ANY($2)"
 
-// Concluded implements reconcile.Watermarks.
+// Concluded implements reconcile.Sent.
 func (m Watermarks) Concluded(ctx context.Context, transactions []x402.Hash) ([]x402.Hash, error) {
 	return m.known(ctx, concludedByHandSQL, transactions, m.s.returning())
 }
@@ -184,7 +187,7 @@ func (m Watermarks) known(ctx context.Context, sql string, of []x402.Hash, more 
 	return found, mapError(err)
 }
 
-// Unclaimed implements reconcile.Watermarks.
+// Unclaimed implements reconcile.Sent.
 func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconcile.Transfer, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -196,7 +199,30 @@ func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]re
 	return found, mapError(err)
 }
 
-// SentBack implements reconcile.Watermarks.
+const claimedBySQL = `SELECT owner, nonce FROM payments WHERE network = $1 AND asset = $2 AND owner = ANY($3)`
+
+// Claimed implements reconcile.Sent.
+func (m Watermarks) Claimed(ctx context.Context, payers []x402.Address) ([]x402.Authorization, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := m.s.pool.Query(ctx, claimedBySQL, x402.NetworkID, m.asset, lowered(payers))
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a x402.Authorization, err error) {
+		var owner, nonce string
+		if err := row.Scan(&owner, &nonce); err != nil {
+			return a, err
+		}
+		var wrongOwner, wrongNonce error
+		a.From, wrongOwner = x402.ParseAddress(owner)
+		a.Nonce, wrongNonce = x402.ParseHash(nonce)
+		return a, errors.Join(wrongOwner, wrongNonce)
+	})
+	return found, mapError(err)
+}
+
+// SentBack implements reconcile.Sent.
 func (m Watermarks) SentBack(ctx context.Context, senders []x402.Address) ([]reconcile.SentBack, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -230,7 +256,7 @@ func lowered(addresses []x402.Address) []string {
 // the money back.
 const catchUpActor = "catch-up"
 
-// ResolveRefunded implements reconcile.Watermarks.
+// ResolveRefunded implements reconcile.Sent.
 func (m Watermarks) ResolveRefunded(ctx context.Context, back []reconcile.RefundedTransfer) error {
 	return m.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now := m.s.stamp()

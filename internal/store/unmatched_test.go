@@ -153,3 +153,20 @@ func TestSentBackNamesWhatSentIt(t *testing.T) {
 		t.Errorf("open: %v, %v", open, err)
 	}
 }
+
+// TestClaimedNamesTheAuthorizationsOfAPayer: those that its orders have claimed.
+func TestClaimedNamesTheAuthorizationsOfAPayer(t *testing.T) {
+	s := storetest.New(t)
+	req := claimRequest("k")
+	req.Payment.Network = x402.NetworkID
+	claim(t, s, req)
+	marks := s.Watermarks(req.Payment.Asset, req.Payment.Authorization.To)
+	got, err := marks.Claimed(t.Context(), []x402.Address{req.Order.Owner, {8}})
+	want := []x402.Authorization{{From: req.Order.Owner, Nonce: req.Payment.Authorization.Nonce}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("claimed (-want +got):\n%s%v", diff, err)
+	}
+	if got, err := marks.Claimed(t.Context(), []x402.Address{{8}}); err != nil || len(got) > 0 {
+		t.Errorf("of a stranger: %v, %v", got, err)
+	}
+}
