@@ -238,7 +238,7 @@ func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, erro
 	case err != nil:
 		return Plan{}, fmt.Errorf("find the plan: %w", err)
 	}
-	return Plan{}, termsChanged("This plan is not available any more. Choose another from the catalogue.")
+	return Plan{}, termsChanged(planGone)
 }
 
 // honour is the offer of a quote: the same goods at the quoted price, if that is still possible.
@@ -259,7 +259,10 @@ func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	return p, offer(p, quoted.Price), nil
 }
 
-func termsChanged(detail string) error { return fault.New(fault.TermsChanged, detail) }
+func termsChanged(detail string) *fault.Fault { return fault.New(fault.TermsChanged, detail) }
+
+// planGone is why nobody can buy a plan that the catalogue no longer has.
+const planGone = "This plan is not available any more. Choose another from the catalogue."
 
 const (
 	floatResource = "float/esim"
@@ -276,6 +279,10 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 		return order.Claim{}, err
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
+	if errors.Is(err, ErrNotFound) {
+		e.cached.Reset() // it was there: the database that had it is lost
+		return order.Claim{}, termsChanged(planGone)
+	}
 	if err != nil {
 		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
 	}

@@ -2,6 +2,7 @@ package esim_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,22 @@ func TestSaleIsRefusedWithItsReason(t *testing.T) {
 			s.supplier.Fault(esimtest.Check, fulfilmenttest.TimeoutBefore)
 			if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.DependencyDown {
 				t.Errorf("reserved: %v", err)
+			}
+		})
+	})
+	t.Run("a plan that was lost since it was offered", func(t *testing.T) {
+		story(t, careful, func(s *shop) {
+			o, err := s.offered(`{}`, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Item = regexp.MustCompile(`pln_[0-9a-f]+`).ReplaceAll(o.Item, []byte("pln_0123"))
+			if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.TermsChanged {
+				t.Errorf("reserved: %v", err)
+			}
+			lost := order.Order{Kind: esim.Kind, Owner: owner, Item: o.Item}
+			if _, err := s.Found(s.Context(), lost); fault.Of(err) != fault.TermsChanged {
+				t.Errorf("looked for: %v", err)
 			}
 		})
 	})

@@ -350,11 +350,11 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 		return order.Claim{}, err
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
-	if err != nil {
-		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
-	}
-	if plan.Provider != on.at.Name {
+	switch {
+	case errors.Is(err, ErrNotFound), err == nil && plan.Provider != on.at.Name:
 		return order.Claim{}, notTaken()
+	case err != nil:
+		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
 	}
 	held, err := e.held(ctx, on.profile)
 	if err != nil {

@@ -191,6 +191,9 @@ func (t *Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 		return false, err
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
+	if errors.Is(err, ErrNotFound) {
+		return false, keptForPayer()
+	}
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)
 	}
