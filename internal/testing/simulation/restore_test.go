@@ -54,6 +54,12 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 		if !pause(soon(), over) {
 			return
 		}
+		// A copy from before the chain was read for the first time knows of nothing that was paid before.
+		for !w.hasRead() {
+			if !pause(time.Second, over) {
+				return
+			}
+		}
 		copied, from := time.Now(), w.relayed()
 		w.databases("copies the database", func(name string) []string {
 			return []string{
@@ -144,6 +150,18 @@ func (w *world) stored(relayer string) (next int64) {
 	const after = "SELECT coalesce(max(nonce) + 1, 0) FROM transactions WHERE lower(relayer) = lower($1)"
 	_ = conn.QueryRow(context.Background(), after, relayer).Scan(&next)
 	return next
+}
+
+// hasRead reports whether a process has read the chain, in a turn of its own.
+func (w *world) hasRead() (read bool) {
+	const what, marked = "looks whether the chain was read",
+		"SELECT EXISTS (SELECT FROM chain_watermarks WHERE heartbeat > 0)"
+	w.turn(what)
+	if conn, err := w.db.look(context.Background()); err == nil {
+		_ = conn.QueryRow(context.Background(), marked).Scan(&read) // then not
+	}
+	fix(w.bus.seed, what, w.bus.granted)
+	return read
 }
 
 // disconnect breaks the connections of a process, as a database that ends does.
