@@ -211,7 +211,7 @@ func concluding(err error) error {
 		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
 			"Retry the closing, until it waits for an operator because that refund is dead.")
 	case errors.Is(err, payment.ErrTransferUsed):
-		return fault.New(fault.TransferUnproven, "The transaction is the refund of another card already.")
+		return fault.New(fault.TransferUnproven, "The transaction is the refund of something else already.")
 	}
 	return fmt.Errorf("conclude the closing: %w", err)
 }

@@ -79,11 +79,11 @@ func (s *server) seeds(t *testing.T, planOf func(seed uint64) plan) {
 }
 
 // TestKeptSeeds runs the worlds of testdata/seeds.txt, those that have found something and some of each kind, as whole
-// programs and in memory: one in four of them, as fresh ones follow, and all in torture.
+// programs and in memory: one in six of them, as fresh ones follow, and all in torture.
 func TestKeptSeeds(t *testing.T) {
 	s := newServer(t)
 	for i, k := range keptSeeds(t) {
-		if i%4 != 0 && os.Getenv("ROAMCARD_TORTURE") == "" {
+		if i%6 != 0 && os.Getenv("ROAMCARD_TORTURE") == "" {
 			continue
 		}
 		s.try(t, planAbout(k.theme, k.seed))
