@@ -276,7 +276,7 @@ func (c *Checkout) checkUnspent(ctx context.Context, o order.Order) error {
 	if finder, ok := c.products[o.Kind].(Finder); ok {
 		found, err := finder.Found(ctx, o)
 		if err != nil || found {
-			return err
+			return keptForPayer(err)
 		}
 	}
 	if c.Unexplained == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Found implements checkout.Finder: the supplier has an order under the order's reference, for the same plan. Of a plan
-// that was lost with a database nobody can say it: the money that arrived is kept for its payer.
+// that was lost with a database nobody can say it.
 func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	item, err := ItemOf(o)
 	if err != nil {
@@ -19,7 +19,7 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
 	if errors.Is(err, ErrNotFound) {
-		return false, keptForPayer()
+		return false, termsChanged(planGone)
 	}
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)
@@ -38,9 +38,4 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 		return false, fmt.Errorf("ask the supplier: %w", errors.Join(err, supplierDown()))
 	}
 	return got.Code == plan.Code, nil
-}
-
-// keptForPayer is the answer to money that has arrived for a plan that was lost.
-func keptForPayer() error {
-	return termsChanged(planGone + " The payment arrived anyway, and is kept for its payer.").MoneyMoved()
 }

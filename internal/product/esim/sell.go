@@ -259,7 +259,7 @@ func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	return p, offer(p, quoted.Price), nil
 }
 
-func termsChanged(detail string) *fault.Fault { return fault.New(fault.TermsChanged, detail) }
+func termsChanged(detail string) error { return fault.New(fault.TermsChanged, detail) }
 
 // planGone is why nobody can buy a plan that the catalogue no longer has.
 const planGone = "This plan is not available any more. Choose another from the catalogue."

@@ -192,7 +192,7 @@ func (t *Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
 	if errors.Is(err, ErrNotFound) {
-		return false, keptForPayer()
+		return false, termsChanged(planGone)
 	}
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)
