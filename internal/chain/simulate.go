@@ -76,8 +76,7 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 	}
 	const calls = 2
 	type vote struct {
-		refusal payment.Rejection
-		refuses bool
+		refusal payment.Rejection // without a reason there is none
 		poor    bool
 	}
 	asked := func(ctx context.Context, one *Chain) (vote, error) {
@@ -85,7 +84,7 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		rejection, refused := errors.AsType[*payment.Rejection](err)
 		switch {
 		case refused:
-			return vote{refusal: *rejection, refuses: true}, nil
+			return vote{refusal: *rejection}, nil
 		case errors.Is(err, errSenderPoor):
 			// It would move if its sender could pay for the gas, which says nothing against the transfer.
 			return vote{poor: true}, nil
@@ -99,7 +98,7 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		switch {
 		case w.err != nil:
 			errs = errors.Join(errs, w.err)
-		case w.value.refuses:
+		case w.value.refusal.Reason != "":
 			refusals = append(refusals, w.value.refusal)
 		default:
 			allow++
