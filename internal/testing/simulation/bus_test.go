@@ -50,8 +50,7 @@ type bus struct {
 type weather struct {
 	refused, lost, late, crash int
 	// sends is how many times likelier it is that something goes wrong with a call that asks a provider for something or
-	// stores what a worker has done;
-	// zero is once.
+	// stores what a worker has done; zero is once.
 	sends int
 	// latency is the longest of a call, as long as it is not late.
 	latency time.Duration

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -113,13 +114,7 @@ func (w *world) newLiars() (all []*liar) {
 func (w *world) deceive(over <-chan struct{}) {
 	always := -1
 	rng := diceOf(w.plan.seed, 4)
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range lies {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	names := slices.Sorted(maps.Keys(lies))
 	pauses := float64(time.Minute) / w.plan.lies
 	var kept []string
 	if w.plan.liar {

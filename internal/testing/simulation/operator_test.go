@@ -64,7 +64,7 @@ func (w *world) operate(nth int, over <-chan struct{}) {
 			o.approve()
 			continue
 		}
-		if (w.plan.holds || w.plan.refusing || w.plan.theme == "decisions") && o.rng.IntN(2) == 0 {
+		if (w.plan.holds || w.plan.refusing || w.plan.theme == decisions) && o.rng.IntN(2) == 0 {
 			if o.closeCard(); w.plan.second {
 				o.approve()
 			}
@@ -102,7 +102,8 @@ type made struct {
 	DueAt             time.Time
 }
 
-// asked is what the sandbox's books show of an order's references. Of what vendors have made they show nothing.
+// asked is what the sandbox's books show of an order's references; not ok while that is not known, or something of it
+// is still under way, which is left alone. Of what vendors have made they show nothing.
 func (o *operator) asked(order string) (of []made, ok bool) {
 	var inspected struct {
 		References []struct{ Reference string }
@@ -121,19 +122,15 @@ func (o *operator) asked(order string) (of []made, ok bool) {
 			}
 		}
 	}
-	return of, true
+	return of, !slices.ContainsFunc(of, made.isUnderWay)
 }
 
-// knowing is what an operator decides about a top-up that may be on its card. What is still under way is left alone.
-func (o *operator) knowing(order string) (action string, ok bool) {
-	of, ok := o.asked(order)
-	if !ok || slices.ContainsFunc(of, made.isUnderWay) {
-		return "", false
-	}
+// knowing is what an operator decides about a top-up that may be on its card.
+func (o *operator) knowing(of []made) (action string) {
 	if o.world.plan.issuer != sandboxes || slices.ContainsFunc(of, made.isThere) {
-		return "retry", true
+		return "retry"
 	}
-	return "refund", true
+	return "refund"
 }
 
 // isThere reports that the sandbox has made it.
@@ -152,16 +149,13 @@ func (o *operator) decideOrders() {
 	}
 	for _, order := range queue.Orders {
 		o.world.bus.note("%s sees %s in review: %s", o.name, order.OrderID, order.Reason)
-		of, known := o.asked(order.OrderID)
-		if !known || slices.ContainsFunc(of, made.isUnderWay) {
+		of, ok := o.asked(order.OrderID)
+		if !ok {
 			continue
 		}
 		action := []string{"refund", "refund", "retry"}[o.rng.IntN(3)]
 		if o.world.plan.owners && order.Kind == topUps {
-			known, ok := o.knowing(order.OrderID)
-			if action = known; !ok {
-				continue
-			}
+			action = o.knowing(of)
 		}
 		if slices.ContainsFunc(of, made.isThere) {
 			action = "retry" // it is found then
@@ -177,7 +171,7 @@ func (o *operator) decideOrders() {
 		}
 		_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
 	}
-	if o.world.plan.theme == "decisions" && o.world.plan.second {
+	if o.world.plan.theme == decisions && o.world.plan.second {
 		o.approve()
 	}
 }
@@ -197,9 +191,9 @@ func (w *world) endTopUps() {
 		}
 		for _, order := range queue.Orders {
 			if order.Kind == topUps {
-				action, ok := o.knowing(order.OrderID)
-				if ok {
-					_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", map[string]any{"action": action, "reason": "simulated"})
+				if of, ok := o.asked(order.OrderID); ok {
+					decision := map[string]any{"action": o.knowing(of), "reason": "simulated"}
+					_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", decision)
 				}
 			}
 		}

@@ -40,7 +40,7 @@ func (o *owner) has(first *purchase) {
 // live is what an owner does once it has something.
 func (o *owner) live() {
 	defer o.world.trading.Done()
-	if o.world.plan.theme == "owners" {
+	if o.world.plan.theme == owners {
 		o.signIn() // so that it is fast afterwards
 	}
 	first := <-o.first

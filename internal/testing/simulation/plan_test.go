@@ -100,7 +100,7 @@ func drawnOf(seed uint64) plan {
 	}
 	// Either people are odd, or the chain: a world with all of it takes too long.
 	if dice("odd").IntN(2) == 0 {
-		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
+		p = p.buyersAlone()
 	} else {
 		if p.second = dice("second").IntN(2) == 0; p.second {
 			p.operators, p.byHand, p.refusing = len(persons), false, false
@@ -121,13 +121,19 @@ func drawnOf(seed uint64) plan {
 	return p
 }
 
+// buyersAlone leaves out of a plan who does more than buying, and what only operators can end.
+func (p plan) buyersAlone() plan {
+	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
+	return p
+}
+
 // planInMemory draws a run in memory, in which there are more buyers. What whole programs have alone is not there.
 func planInMemory(seed uint64) plan {
 	p := drawnOf(seed)
 	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
 	p.settlers, p.operators, p.second, p.nodes, p.fees, p.smart = "relayer", 0, false, 1, 0, false
 	p.lies, p.liar, p.droughts, p.cheats, p.slips = 0, false, false, false, 0
-	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
+	p = p.buyersAlone()
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
 	if seed%2 == 0 {
 		p.weather.sends = 20

@@ -33,8 +33,7 @@ type restores struct {
 func (p plan) safe() plan {
 	p.issuer, p.supplier, p.settlers, p.operators, p.float, p.fees, p.block = sandboxes, sandboxes, "relayer", 0, 0, 0, 0
 	p.spending, p.second, p.slips = false, false, 0
-	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
-	return p
+	return p.buyersAlone()
 }
 
 // older is the database of a copy.

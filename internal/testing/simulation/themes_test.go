@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -13,10 +14,13 @@ import (
 // and often, and little else is, so that it takes less time, too.
 const everything = "everything"
 
+// Some do more where the world is about them.
+const decisions, owners = "decisions", "owners"
+
 // themes are what else a world may be about.
 var themes = map[string]func(p *plan, rng *rand.Rand){
-	"decisions":    aboutDecisions,
-	"owners":       aboutOwners,
+	decisions:      aboutDecisions,
+	owners:         aboutOwners,
 	"nodes":        aboutNodes,
 	"rush":         aboutRush,
 	"workers":      aboutWorkers,
@@ -34,23 +38,14 @@ func themeOf(seed uint64) string {
 	if rng.IntN(3) == 0 {
 		return everything
 	}
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range themes {
-			if !yield(name) {
-				return
-			}
-		}
-	})
-	return names[rng.IntN(len(names))]
+	return oneOf(rng, slices.Sorted(maps.Keys(themes))...)
 }
 
 // about leaves of a plan what goes wrong between the processes and everybody else, and adds what it is about.
 func (p plan) about(theme string) plan {
-	p.issuer, p.supplier, p.settlers, p.nodes, p.block = sandboxes, sandboxes, "relayer", 1, 0
-	p.reorganisations, p.lags, p.outages, p.fees, p.lies, p.liar, p.slips = 0, 0, 0, 0, 0, false, 0
-	p.cheats, p.droughts, p.smart, p.restores, p.float = false, false, false, false, 0
-	p.operators, p.second, p.refusing, p.holds, p.byHand, p.spending = 0, false, false, false, false, false
-	p.owners, p.strangers, p.bounded = false, 0, false
+	p = p.safe()
+	p.nodes, p.reorganisations, p.lags, p.outages, p.lies, p.liar = 1, 0, 0, 0, 0, false
+	p.cheats, p.droughts, p.smart = false, false, false
 	rng := diceNamed(p.seed, theme)
 	p.theme, p.buyers, p.over = theme, 3+rng.IntN(6), time.Duration(1+rng.IntN(10))*time.Second
 	p.until = time.Minute
@@ -123,9 +118,7 @@ func aboutWorkers(p *plan, rng *rand.Rand) {
 
 // aboutRestores: the database is put back.
 func aboutRestores(p *plan, rng *rand.Rand) {
-	p.nodes = oneOf(rng, 1, 1, 3)
-	*p = p.safe()
-	p.restores = true
+	p.nodes, p.restores = oneOf(rng, 1, 1, 3), true
 }
 
 // aboutFacilitators: one settles, and does not always do what it says.
