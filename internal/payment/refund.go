@@ -43,9 +43,12 @@ type Refund struct {
 	// Receipt is set once the refund is paid.
 	Receipt   *Receipt
 	CreatedAt time.Time
-	// SignedAt is when the current validity window was signed.
+	// SignedAt is when the current validity window was signed, or when a refund was paid that our record had lost.
 	SignedAt time.Time
 }
+
+// Found reports that our record had lost the refund, and the chain has shown it. There is no signature to send.
+func (r Refund) Found() bool { return r.Signature == "" }
 
 // Payment is the refund as a payment, for collectors and settlers.
 func (r Refund) Payment() Payment {
@@ -116,19 +119,38 @@ func NewTreasury(c TreasuryConfig) *Treasury {
 // Address is the account that new refunds are paid from.
 func (t *Treasury) Address() x402.Address { return t.account.Address() }
 
-// Former are the accounts that refunds were paid from before.
-func (t *Treasury) Former() []x402.Address { return t.former }
-
 // Ready fails while refunds cannot be signed.
 func (t *Treasury) Ready(ctx context.Context) error { return t.account.Ready(ctx) }
 
-// Attempted is the authorization that a former account would have made for the refund of a payment. The chain tells
-// whether it has, whatever our record says.
-func (t *Treasury) Attempted(former x402.Address, p Payment, value money.USDC, now time.Time) x402.Authorization {
-	return x402.Authorization{
-		From: former, To: p.Authorization.From, Value: value,
-		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Authorization),
+// Accounts are all that a refund may have been paid from: the one in use, and those before it.
+func (t *Treasury) Accounts() []x402.Address { return append([]x402.Address{t.Address()}, t.former...) }
+
+// Find is the refund of a payment as an account would have made it. The chain tells whether it has, whatever our record
+// says, and paid is when: then the refund is recorded as it is, without a signature. earlier is the one of our record.
+func (t *Treasury) Find(from x402.Address, p Payment, earlier *Refund, now, paid time.Time) Refund {
+	r := t.begun(from, p, earlier, now)
+	r.SignedAt, r.Signature = paid, ""
+	return r
+}
+
+// begun is a refund without its signature. It keeps the identity and the amount of the earlier one, if there is one.
+func (t *Treasury) begun(from x402.Address, p Payment, earlier *Refund, now time.Time) Refund {
+	r := Refund{
+		ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now,
+		Authorization: x402.Authorization{Value: p.Authorization.Value, Nonce: RefundNonce(p.Authorization)},
 	}
+	if earlier != nil {
+		r = *earlier
+	}
+	if r.Status != RefundPaid {
+		r.Status = RefundSigned
+	}
+	r.SignedAt = now
+	r.Authorization = x402.Authorization{
+		From: from, To: p.Authorization.From, Value: r.Authorization.Value, Nonce: r.Authorization.Nonce,
+		ValidBefore: uint64(now.Add(t.window).Unix()),
+	}
+	return r
 }
 
 // Signs reports whether the key of an account is here.
@@ -154,19 +176,7 @@ func (t *Treasury) Refund(
 	if by == nil {
 		return Refund{}, fmt.Errorf("sign the refund: the key of %s is not here", from)
 	}
-	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
-	value := p.Authorization.Value
-	if earlier != nil {
-		r, value = *earlier, earlier.Authorization.Value
-	}
-	if r.Status != RefundPaid {
-		r.Status = RefundSigned
-	}
-	r.SignedAt = now
-	r.Authorization = t.Attempted(from, p, value, now)
-	if earlier != nil {
-		r.Authorization.Nonce = earlier.Authorization.Nonce
-	}
+	r := t.begun(from, p, earlier, now)
 	var err error
 	if r.Signature, err = by.SignAuthorization(ctx, t.domain, r.Authorization); err != nil {
 		return Refund{}, fmt.Errorf("sign the refund: %w", err)

@@ -19,57 +19,67 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// remembering is a chain that knows more of a former treasury than our record.
+// remembering is a chain that knows more of a treasury than our record.
 type remembering struct {
 	*returning
-	former x402.Address
-	of     payment.Verdict
-	asked  x402.Authorization
+	by    x402.Address
+	of    payment.Verdict
+	asked x402.Authorization
+	since time.Time
+	ended bool
 }
 
 func (r *remembering) Verdict(
 	ctx context.Context, a x402.Authorization, since time.Time,
 ) (payment.Verdict, error) {
-	if a.From == r.former {
-		r.asked = a
+	if a.From == r.by {
+		r.asked, r.since = a, since
 		return r.of, nil
 	}
 	return r.returning.Verdict(ctx, a, since)
 }
 
-// TestFormerTreasuryIsNotPaidOver: the record of a refund was lost, which a former treasury has made. The new one signs
-// none in addition: its nonce would be another payer's, which the token does not refuse.
-func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
+func (r *remembering) Returned(context.Context, job.Fence, payment.Refund, payment.Return, job.New) error {
+	r.ended = true
+	return nil
+}
+
+// TestRefundThatATreasuryHasPaidIsFound: the record of a refund was lost with the database, hours after it was paid. It
+// is recorded as it was made, and nothing is signed in addition: another treasury's nonce would be another payer's, which
+// the token does not refuse.
+func TestRefundThatATreasuryHasPaidIsFound(t *testing.T) {
 	former, next := authtest.NewWallet(t, "former"), authtest.NewWallet(t, "next")
 	const amount = 15_000_000
-	receipt := &payment.Receipt{Transaction: x402.Hash{7}}
+	paidAt := time.Now().Add(-3 * time.Hour)
+	paid := payment.Verdict{
+		State: payment.Settled, Receipt: &payment.Receipt{Transaction: x402.Hash{7}, SettledAt: paidAt},
+	}
+	cancelled := payment.Verdict{State: payment.Void, Reason: payment.ReasonCancelled}
 	for name, tc := range map[string]struct {
+		by     x402.Address
 		of     payment.Verdict
 		gone   bool
-		from   x402.Address
-		reason string
+		found  bool
+		signer x402.Address
 		fails  bool
 	}{
-		"it paid, and its key is here": {
-			of: payment.Verdict{State: payment.Settled, Receipt: receipt}, from: former.Address(),
+		"a former one, whose key is here":              {by: former.Address(), of: paid, found: true},
+		"a former one, whose key is gone":              {by: former.Address(), of: paid, gone: true, found: true},
+		"the one in use":                               {by: next.Address(), of: paid, found: true},
+		"the nonce of a former one was cancelled":      {by: former.Address(), of: cancelled, gone: true},
+		"the nonce of the one in use was cancelled":    {by: next.Address(), of: cancelled},
+		"it is not known what a former one has done":   {by: former.Address(), gone: true, fails: true},
+		"it is not known what the one in use has done": {by: next.Address(), fails: true},
+		"a former one has done nothing": {
+			by: former.Address(), of: payment.Verdict{State: payment.Unused}, signer: next.Address(),
 		},
-		"it paid, and its key is gone": {
-			of: payment.Verdict{State: payment.Settled, Receipt: receipt}, gone: true, reason: former.Address().String(),
-		},
-		"its nonce was cancelled": {
-			of: payment.Verdict{State: payment.Void, Reason: payment.ReasonCancelled}, gone: true,
-			reason: former.Address().String(),
-		},
-		"it is not known, and its key is gone": {of: payment.Verdict{}, gone: true, fails: true},
-		"it is not known, and its key is here": {of: payment.Verdict{}, from: former.Address()},
-		"it has done nothing":                  {of: payment.Verdict{State: payment.Unused}, from: next.Address()},
-		"it has done nothing, and is gone": {
-			of: payment.Verdict{State: payment.Unused}, gone: true, from: next.Address(),
+		"a former one has done nothing, and its key is gone": {
+			by: former.Address(), of: payment.Verdict{State: payment.Unused}, gone: true, signer: next.Address(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := order.NewID(time.Now())
-			r := &remembering{of: tc.of, former: former.Address(), returning: &returning{
+			r := &remembering{of: tc.of, by: tc.by, returning: &returning{
 				sold: order.Order{ID: id, Status: order.Fulfilled}, now: time.Now(),
 				paid: payment.Payment{ID: uuid.New(), Order: id, Status: payment.Paid, Authorization: x402.Authorization{
 					From: x402.Address{1}, Value: 25_000_000, Nonce: x402.Hash{1},
@@ -88,7 +98,10 @@ func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
 				Refunds: settlement.Refunds{Treasury: payment.NewTreasury(of), Collect: r, Deadline: 24 * time.Hour},
 				Now:     func() time.Time { return r.now },
 			})
-			got, err := s.Return(t.Context(), &job.Lease{}, payment.Return{Order: id, Amount: amount})
+			step := func() (order.Progress, error) {
+				return s.Return(t.Context(), &job.Lease{}, payment.Return{Order: id, Amount: amount})
+			}
+			got, err := step()
 			if (err != nil) != tc.fails {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -97,16 +110,23 @@ func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
 				t.Errorf("asked about %+v", r.asked)
 			}
 			switch {
-			case tc.from.IsZero():
+			case tc.found:
+				if r.refund == nil || !r.refund.Found() || r.refund.Authorization.From != tc.by {
+					t.Fatalf("recorded %+v", r.refund)
+				}
+				if got, err = step(); err != nil || got.State != order.Delivered || !r.ended || r.since.After(paidAt) {
+					t.Errorf("%+v, %v, searched from %s", got, err, r.since)
+				}
+			case tc.signer.IsZero():
 				if r.refund != nil {
 					t.Errorf("signed %+v", r.refund.Authorization)
 				}
-				if !tc.fails && (got.State != order.Doubtful || !strings.Contains(got.Reason, tc.reason)) {
+				if !tc.fails && (got.State != order.Doubtful || !strings.Contains(got.Reason, tc.by.String())) {
 					t.Errorf("%+v", got)
 				}
-			case r.refund == nil || r.refund.Authorization.From != tc.from ||
+			case r.refund == nil || r.refund.Authorization.From != tc.signer ||
 				curve.Verify(checkouttest.Domain(), r.refund.Authorization, r.refund.Signature) != nil:
-				t.Errorf("signed %+v, want from %s", r.refund, tc.from)
+				t.Errorf("signed %+v, want from %s", r.refund, tc.signer)
 			}
 		})
 	}

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Refunds configures refunds. Without a treasury and a collector, operators have to refund by hand.
@@ -120,16 +119,12 @@ func (s *Settlement) sign(
 	case wait:
 		return o, s.refundPause(o), nil
 	}
-	from, why, err := s.payer(ctx, pay, pay.Authorization.Value, earlier)
+	r, why, err := s.newRefund(ctx, pay, earlier)
 	switch {
 	case err != nil:
 		return o, 0, err
 	case why != "":
 		return proceed(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
-	}
-	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, earlier, s.Now())
-	if err != nil {
-		return o, 0, err
 	}
 	if err := s.Store.SignRefund(ctx, l.Fence(), r, earlier); err != nil {
 		return o, 0, fmt.Errorf("store the refund: %w", err)
@@ -138,35 +133,40 @@ func (s *Settlement) sign(
 	return o, 0, nil
 }
 
-// payer is the treasury that a refund is paid from: of one that is begun now, the one in use, unless a former one has
-// used its nonce. That may have paid before the database was restored, and the token would let both be paid, because a
-// nonce is one payer's. With the key of the former one the refund is signed as it was, which the next step finds paid;
-// without it, why says why an operator has to decide.
-func (s *Settlement) payer(
-	ctx context.Context, pay payment.Payment, value money.USDC, earlier *payment.Refund,
-) (from x402.Address, why string, err error) {
-	t := s.Refunds.Treasury
+// newRefund makes the refund of a payment, which is stored before it is sent. One that one of our treasuries has paid
+// already is found on the chain and recorded as it is: a database that was put back may not know it, however long ago it
+// was paid, and the token would let another treasury pay it once more, because a nonce is one payer's. why says why an
+// operator has to decide.
+func (s *Settlement) newRefund(
+	ctx context.Context, pay payment.Payment, earlier *payment.Refund,
+) (r payment.Refund, why string, err error) {
+	t, now, since := s.Refunds.Treasury, s.Now(), pay.Since()
+	from, accounts := t.Address(), t.Accounts()
 	if earlier != nil {
-		if from = earlier.Authorization.From; !t.Signs(from) {
-			from = t.Address()
+		by := earlier.Authorization.From
+		if since = earlier.Since(); t.Signs(by) {
+			from = by
 		}
-		return from, "", nil
+		if !slices.Contains(accounts, by) {
+			accounts = append(accounts, by)
+		}
 	}
-	for _, former := range t.Former() {
-		v, err := s.Chain.Verdict(ctx, t.Attempted(former, pay, value, s.Now()), pay.Since())
+	for _, of := range accounts {
+		found := t.Find(of, pay, earlier, now, now)
+		v, err := s.Chain.Verdict(ctx, found.Authorization, since)
 		switch {
 		case err != nil:
-			return from, "", fmt.Errorf("look for a refund by the former treasury %s: %w", former, err)
-		case v.State == payment.Unused:
-		case t.Signs(former):
-			return former, "", nil
+			return r, "", fmt.Errorf("look for a refund by the treasury %s: %w", of, err)
+		case v.State == payment.Settled:
+			return t.Find(of, pay, earlier, now, v.Receipt.SettledAt), "", nil
+		case v.State == payment.Void && v.Reason != payment.ReasonExpired:
+			return r, "the treasury " + of.String() + " has used its nonce: see whether it has paid", nil
 		case v.State == payment.Unknown:
-			return from, "", fmt.Errorf("it is not known yet what the former treasury %s has paid", former)
-		default:
-			return from, "the former treasury " + former.String() + " has used its nonce: see whether it has paid", nil
+			return r, "", fmt.Errorf("it is not known yet what the treasury %s has paid", of)
 		}
 	}
-	return t.Address(), "", nil
+	r, err = t.Refund(ctx, from, pay, earlier, now)
+	return r, "", err
 }
 
 // arrived reports whether a payment is on the chain: if it is undone, why, and whether to look again later.
@@ -184,13 +184,13 @@ func (s *Settlement) arrived(ctx context.Context, pay payment.Payment) (wait boo
 		v.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline, "", nil
 }
 
-// sendRefund reads the verdict on a signed refund, and submits the refund while it is unused. Without a collector it
-// only reads: someone else may submit it.
+// sendRefund reads the verdict on a refund, and submits it while it is unused. Without a collector or a signature it
+// only reads.
 func (s *Settlement) sendRefund(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
 	if v, err = s.Chain.Verdict(ctx, r.Authorization, r.Since()); err != nil {
 		return payment.Verdict{}, false, fmt.Errorf("look for the refund: %w", err)
 	}
-	if v.State != payment.Unused || s.Refunds.Collect == nil {
+	if v.State != payment.Unused || s.Refunds.Collect == nil || r.Found() {
 		return v, false, nil
 	}
 	// The treasury may be short.

@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -72,7 +73,7 @@ func (s *Settlement) restoreRefund(ctx context.Context, r payment.Refund) error 
 	if err != nil {
 		return fmt.Errorf("look for the refund: %w", err)
 	}
-	if latest.State == payment.Unused && s.Refunds.Collect != nil {
+	if latest.State == payment.Unused && s.Refunds.Collect != nil && !r.Found() {
 		s.Log.ErrorContext(ctx, "refund removed by a reorganisation", slog.String("order", string(r.Order)))
 		s.Refunds.Collect.Collect(ctx, r.Payment())
 	}
@@ -84,13 +85,12 @@ func (s *Settlement) renewRefund(ctx context.Context, l *job.Lease, earlier paym
 	if err != nil {
 		return earlier, fmt.Errorf("read the payment: %w", err)
 	}
-	from, _, err := s.payer(ctx, pay, earlier.Authorization.Value, &earlier)
-	if err != nil {
+	r, why, err := s.newRefund(ctx, pay, &earlier)
+	switch {
+	case err != nil:
 		return earlier, err
-	}
-	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, &earlier, s.Now())
-	if err != nil {
-		return earlier, err
+	case why != "":
+		return earlier, errors.New("the refund cannot be made again: " + why)
 	}
 	if err := s.Store.SignRefund(ctx, l.Fence(), r, &earlier); err != nil {
 		return earlier, fmt.Errorf("store the refund: %w", err)

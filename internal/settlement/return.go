@@ -83,17 +83,13 @@ func (s *Settlement) signReturn(
 	case wait:
 		return order.Progress{State: order.Waiting, After: mostRefundPause}, nil
 	}
-	from, why, err := s.payer(ctx, pay, of.Amount, earlier)
+	pay.Authorization.Value = of.Amount
+	r, why, err := s.newRefund(ctx, pay, earlier)
 	switch {
 	case err != nil:
 		return order.Progress{}, err
 	case why != "":
 		return doubtful("the refund cannot be made: " + why), nil
-	}
-	pay.Authorization.Value = of.Amount
-	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, earlier, s.Now())
-	if err != nil {
-		return order.Progress{}, err
 	}
 	if err := s.Store.SignRefund(ctx, l.Fence(), r, earlier); err != nil {
 		return order.Progress{}, fmt.Errorf("store the refund: %w", err)

@@ -134,6 +134,12 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 			if tc.status != payment.RefundDead {
 				return
 			}
+			if used := tc.verdict.Reason != payment.ReasonExpired; used {
+				if got := step(made(able)); got.State != order.Doubtful || r.refund.Status != payment.RefundDead {
+					t.Errorf("begun again, although its nonce is used: %+v, %+v", got, r.refund)
+				}
+				return
+			}
 			// An operator lets it go on: a dead one is signed again with the same nonce, so that it can never pay twice.
 			if got := step(made(able)); got.State != order.Waiting || r.refund.Status != payment.RefundSigned ||
 				r.refund.ID != first.ID || r.refund.Authorization.Nonce != first.Authorization.Nonce ||

@@ -166,7 +166,7 @@ func refundOf(row *ent.Refund) (payment.Refund, error) {
 		},
 		Signature: x402.Signature(row.Signature), CreatedAt: row.CreatedAt.UTC(), SignedAt: row.SignedAt.UTC(),
 	}
-	if !r.Signature.IsOfKey() {
+	if !r.Found() && !r.Signature.IsOfKey() {
 		return payment.Refund{}, fmt.Errorf("refund %s: signature of %d bytes", row.ID, len(row.Signature))
 	}
 	if row.Transaction == nil {
