@@ -89,9 +89,6 @@ func (a *App) openSettlers(ctx context.Context) error {
 		return fmt.Errorf("open the keys:\n%w", err)
 	}
 	held := keys.senders()
-	if err := chain.CheckKeys(ctx, a.store.Transactions(), held); err != nil {
-		return fmt.Errorf("check the relayer keys: %w", err)
-	}
 	if len(held) > 0 || a.config.SettlesBy(SettlerRelayer) {
 		on, err := a.findSettler(ctx)
 		if err != nil {
@@ -101,6 +98,9 @@ func (a *App) openSettlers(ctx context.Context) error {
 			a.metrics); err != nil {
 			return fmt.Errorf("make the relayer: %w", err)
 		}
+	}
+	if err := a.relayer.CheckKeys(ctx, a.store.Transactions()); err != nil {
+		return fmt.Errorf("check the relayer keys: %w", err)
 	}
 	if a.config.SettlesBy(SettlerFacilitator) {
 		sold, err := a.resources(a.store.Orders())

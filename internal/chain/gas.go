@@ -16,23 +16,29 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// CheckKeys fails when the key of a relayer with open attempts is missing: without it their fees cannot be raised and
-// gaps in their nonces cannot be filled, and a payment waits for its open attempt.
-func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []payment.Signer) error {
-	open, err := attempts.Relayers(ctx)
+// CheckKeys fails when a relayer's transaction waits whose key is not here: without it its fee cannot be raised and gaps
+// in the nonces cannot be filled, and a payment waits for its open transaction. What a final block has used up needs no
+// key any more, as of a key that was retired since the database was copied: Maintain records how it has ended. Without
+// keys the relayer is nil.
+func (r *Relayer) CheckKeys(ctx context.Context, stored payment.Transactions) error {
+	open, err := stored.Relayers(ctx)
 	if err != nil {
 		return fmt.Errorf("list relayers with open attempts: %w", err)
 	}
-	held := map[x402.Address]bool{}
-	for _, key := range keys {
-		held[key.Address()] = true
-	}
 	var missing []string
 	for _, relayer := range open {
-		if !held[relayer] {
+		if r.has(relayer) {
+			continue
+		}
+		over, err := r.over(ctx, relayer)
+		if err != nil {
+			return fmt.Errorf("see whether the transactions of %s are final: %w", relayer, err)
+		}
+		if !over {
 			missing = append(missing, relayer.String())
 		}
 	}
@@ -42,6 +48,32 @@ func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []paymen
 		)
 	}
 	return nil
+}
+
+// has reports whether the key of a relayer is here.
+func (r *Relayer) has(relayer x402.Address) bool {
+	return r != nil && slices.ContainsFunc(r.all(), func(a account) bool { return a.address == relayer })
+}
+
+// over reports that a final block has used up the account nonces of all open transactions of a relayer.
+func (r *Relayer) over(ctx context.Context, relayer x402.Address) (bool, error) {
+	if r == nil {
+		return false, nil
+	}
+	open, err := r.config.Transactions.Open(ctx, relayer, 0)
+	if err != nil || len(open) == 0 {
+		return err == nil, err
+	}
+	final, err := r.config.Chain.witnessedHead(ctx, r.config.Chain.config.Finality.Dead)
+	if errors.Is(err, reconcile.ErrUnwitnessed) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	next := open[len(open)-1].Nonce + 1
+	used, err := r.used(ctx, relayer, atHash(final.Hash), next, 0)
+	return used >= next, err
 }
 
 // choose is a key with enough gas for a payment; a payment keeps its key while the balances do not change. Payments

@@ -118,13 +118,10 @@ func TestCheckKeysNamesMissingKey(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	check := func(wallets ...devnet.Wallet) error {
-		var keys []payment.Signer
-		for _, w := range wallets {
-			keys = append(keys, curve.NewLocalSigner(keyOf(w)))
-		}
-		return chain.CheckKeys(t.Context(), b.attempts, keys)
+		return b.relayerOf(wallets...).CheckKeys(t.Context(), b.attempts)
 	}
-	if err := check(); err != nil {
+	keyless := func() error { return (*chain.Relayer)(nil).CheckKeys(t.Context(), b.attempts) }
+	if err := keyless(); err != nil {
 		t.Errorf("no attempt, no key: %v", err)
 	}
 	p := b.claim(buyer(0))
@@ -135,12 +132,22 @@ func TestCheckKeysNamesMissingKey(t *testing.T) {
 	if err := check(wallets[1]); err == nil || !strings.Contains(err.Error(), addressOf(wallets[0]).String()) {
 		t.Errorf("without the key: %v, want its address named", err)
 	}
+	if err := keyless(); err == nil {
+		t.Error("without any key")
+	}
 	b.settles(p)
+	if err := check(wallets[1]); err == nil {
+		t.Error("its block may still be replaced")
+	}
+	// As after the database was put back: the record has it open, and the key was retired since.
 	b.mine(2)
-	b.maintain()
 	if err := check(wallets[1]); err != nil {
 		t.Errorf("once it is final: %v", err)
 	}
+	if err := b.relayerOf(wallets[1]).Maintain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.wantAttempts(p, payment.TransactionClosed)
 }
 
 func TestRelayerResendsAttemptOfUnknownKeyUnchanged(t *testing.T) {

@@ -20,10 +20,17 @@ import (
 
 // Maintain checks every open attempt once: it closes final attempts, resends transactions that the nodes have dropped
 // or a reorganisation has removed, raises the fee of the oldest one that waits too long, and fills gaps in the nonces.
-// A periodic job calls it; it may run several times at once.
+// A periodic job calls it; it may run several times at once. Of transactions whose key is not here it only records the
+// end.
 func (r *Relayer) Maintain(ctx context.Context) error {
-	var errs error
-	for _, account := range r.all() {
+	accounts := r.all()
+	open, errs := r.config.Transactions.Relayers(ctx)
+	for _, relayer := range open {
+		if !r.has(relayer) {
+			accounts = append(accounts, account{address: relayer})
+		}
+	}
+	for _, account := range accounts {
 		if err := r.maintainAccount(ctx, account); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("maintain relayer %s: %w", account.address, err))
 		}
@@ -80,8 +87,10 @@ func (r *Relayer) maintainAccount(ctx context.Context, by account) error {
 			return err
 		}
 	}
-	if err := r.fillGaps(ctx, l, attempts, last); err != nil {
-		return err
+	if by.key != nil {
+		if err := r.fillGaps(ctx, l, attempts, last); err != nil {
+			return err
+		}
 	}
 	// In the order of their nonces: a later one cannot be included before an earlier one.
 	var errs error
@@ -131,7 +140,8 @@ func (r *Relayer) maintainAttempt(ctx context.Context, l *nonces, a payment.Tran
 func (r *Relayer) maintainPending(ctx context.Context, l *nonces, a payment.Transaction) (err error) {
 	first := l.waitingFirst
 	l.waitingFirst = false
-	if newest := a.Variants[len(a.Variants)-1]; first && r.config.Now().Sub(newest.SignedAt) >= r.config.BumpAfter {
+	newest := a.Variants[len(a.Variants)-1]
+	if first && l.account.key != nil && r.config.Now().Sub(newest.SignedAt) >= r.config.BumpAfter {
 		if a, err = r.bump(ctx, l.account, a); err != nil {
 			return err
 		}

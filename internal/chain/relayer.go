@@ -86,7 +86,7 @@ type Relayer struct {
 	submitted recentLog[uuid.UUID]
 }
 
-// account is one key and its address.
+// account is one key and its address; the key is nil where it is not here.
 type account struct {
 	key     *payment.Account
 	address x402.Address
