@@ -81,7 +81,7 @@ type logEntry struct {
 func readChain(ctx context.Context, b Books, d database) (chainBook, error) {
 	n := node{b.RPCURL, &http.Client{Timeout: 30 * time.Second}}
 	book := chainBook{included: map[string]inclusion{}, sent: map[string]int64{}}
-	treasuries := map[string]bool{lower(b.Treasury): true}
+	treasuries := b.treasuries()
 	for _, r := range d.refunds {
 		treasuries[lower(r.Treasury)] = true
 	}

@@ -24,7 +24,7 @@ func good() *records {
 	paidA, paidC, at := "0xAA", "0xcc", int64(7)
 	paidD, backD := "0xd1", "0xd2"
 	used := noon.Add(time.Minute)
-	r := &records{payTo: shop, treasury: bank}
+	r := &records{payTo: shop, treasuries: map[string]bool{lower(bank): true}}
 	r.orders = []orderRow{
 		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4, ""},
 		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2, ""},

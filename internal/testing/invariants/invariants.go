@@ -30,7 +30,9 @@ type Books struct {
 	// USDC, PayTo and Treasury are the addresses of the token, of who is paid, and of who refunds; the last
 	// may be empty, and otherwise pays nothing but refunds.
 	USDC, PayTo, Treasury string
-	SandboxURL            string
+	// Treasuries are other accounts that refund, or have refunded, and pay nothing else.
+	Treasuries []string
+	SandboxURL string
 	// IssuerURL is where the book of the card issuer is read; empty is the sandbox's.
 	IssuerURL string
 	// SupplierURL is where the book of the eSIM supplier is read; empty is the sandbox's.
@@ -72,6 +74,15 @@ func (b Books) supplierURL() string {
 		return b.SupplierURL
 	}
 	return b.SandboxURL + "/control/esim/books"
+}
+
+// treasuries are the accounts that pay nothing but refunds, in lower-case hex.
+func (b Books) treasuries() map[string]bool {
+	all := map[string]bool{lower(b.Treasury): true}
+	for _, one := range b.Treasuries {
+		all[lower(one)] = true
+	}
+	return all
 }
 
 // Span is a stretch of time.
@@ -150,13 +161,13 @@ func Await(ctx context.Context, b Books) error {
 // records is what the books say.
 type records struct {
 	database
-	chain     chainBook
-	issuer    issuerBook
-	payTo     string
-	treasury  string
-	supplier  supplierBook
-	unmatched int64
-	lost      []Gap
+	chain      chainBook
+	issuer     issuerBook
+	payTo      string
+	treasuries map[string]bool
+	supplier   supplierBook
+	unmatched  int64
+	lost       []Gap
 	// secondAbove is Books.SecondAbove.
 	secondAbove int64
 

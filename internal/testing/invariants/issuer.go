@@ -67,7 +67,7 @@ func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
 // read reads the three books, the database first: what it has recorded, the others must have.
 func read(ctx context.Context, b Books) (*records, error) {
 	r := &records{
-		payTo: b.PayTo, treasury: b.Treasury, unmatched: b.Unmatched, lost: b.Lost,
+		payTo: b.PayTo, treasuries: b.treasuries(), unmatched: b.Unmatched, lost: b.Lost,
 		secondAbove: b.SecondAbove, answers: b.Answers, signed: b.Signed, reorganised: b.Reorganised, down: b.Down,
 		skew: b.Skew,
 	}

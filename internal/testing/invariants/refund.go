@@ -86,7 +86,7 @@ func refundsAreProven(r *records) []string {
 	}
 	f = append(f, r.lostRefunds(payouts)...)
 	for _, p := range payouts {
-		if same(p.From, r.treasury) {
+		if r.treasuries[lower(p.From)] {
 			f.add("the treasury paid %d to %s in %s, which no refund records", p.Value, p.To, p.Transaction)
 		}
 	}

@@ -50,7 +50,7 @@ type inMemory struct {
 // keepInMemory gives a world an empty store.
 func (w *world) keepInMemory() {
 	w.token = newToken(w.chain)
-	r := &inMemory{world: w, settings: w.config("postgres://nobody@nowhere/none")}
+	r := &inMemory{world: w, settings: w.config("postgres://nobody@nowhere/none", nil)}
 	r.disk = memory.NewDisk(time.Now, r.call)
 	w.records = r
 }

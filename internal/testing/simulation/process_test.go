@@ -29,8 +29,12 @@ type process struct {
 	stopped time.Time
 	// wires are its connections, in the order in which they were made.
 	wires []*wire
-	// handler serves; nil until the process is up.
-	handler http.Handler
+	// handler serves; nil until the process is up, and when it takes nothing more. requests are those under way.
+	handler  http.Handler
+	requests sync.WaitGroup
+	// settings are what is changed in its configuration, and leaves asks the program to end, once there is one.
+	settings map[string]string
+	leaves   context.CancelFunc
 }
 
 func newProcess(name string, died func()) *process {
@@ -118,6 +122,37 @@ func (p *process) serving() http.Handler {
 	return p.handler
 }
 
+// takes is the handler of a process for one more request, which is over when it has been told so.
+func (p *process) takes() http.Handler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.handler == nil {
+		return nil
+	}
+	p.requests.Add(1)
+	return p.handler
+}
+
+// grace is how long an orchestrator waits for each half of a process's end.
+const grace = 15 * time.Second
+
+// leave ends the process as an orchestrator does: it gets no more requests, answers those that it has, and ends. One
+// that takes longer is killed.
+func (p *process) leave() {
+	p.mu.Lock()
+	p.handler = nil
+	leaves := p.leaves
+	p.mu.Unlock()
+	answered := make(chan struct{})
+	go func() { p.requests.Wait(); close(answered) }()
+	pause(grace, answered, p.dead)
+	if leaves != nil {
+		leaves()
+		pause(grace, p.dead)
+	}
+	p.kill()
+}
+
 // program is what a process runs. Run returns when its context ends.
 type program interface {
 	Handler() http.Handler
@@ -129,6 +164,9 @@ type program interface {
 func (p *process) live(open func(ctx context.Context) (program, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	p.mu.Lock()
+	p.leaves = cancel
+	p.mu.Unlock()
 	go func() {
 		select {
 		case <-p.dead:
@@ -141,7 +179,9 @@ func (p *process) live(open func(ctx context.Context) (program, error)) error {
 		return err
 	}
 	p.mu.Lock()
-	p.handler = a.Handler()
+	if ctx.Err() == nil {
+		p.handler = a.Handler()
+	}
 	p.mu.Unlock()
 	err = a.Run(ctx)
 	return errors.Join(err, a.Close())

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ func (r *inPostgres) open(ctx context.Context, p *process) (program, error) {
 
 // configOf is the configuration of a process over the database.
 func (w *world) configOf(p *process) app.Config {
-	c := w.config(withClock(storetest.ServiceURL(w.url)))
+	c := w.config(withClock(storetest.ServiceURL(w.url)), p.settings)
 	c.Outside = app.Outside{Dial: w.db.dialer(p), HTTP: w.client(p), Now: w.clockOf(p)}
 	return c
 }
@@ -116,16 +117,15 @@ const doubtDeadline = 45 * time.Second
 // undecidedDeadline is that of vendors where nobody owns anything.
 const undecidedDeadline = 5 * time.Minute
 
-// config is what an operator would write, with the development chain's keys.
-func (w *world) config(databaseURL string) app.Config {
+// config is what an operator would write, with the development chain's keys, and what they have changed since.
+func (w *world) config(databaseURL string, changed map[string]string) app.Config {
 	settings := map[string]string{
 		"environment": app.Sandbox, "base_url": site, "database.url": databaseURL,
 		"chain.rpc_url": w.nodes(), "payment.pay_to": walletOf(devnet.RolePayee).Address,
 		"relayer.keys": walletOf(devnet.RoleRelayer).PrivateKey, "treasury.key": walletOf(devnet.RoleTreasury).PrivateKey,
 		"issuer.provider": "sandbox", "issuer.url": providers, "issuer.key": sandbox.DevKey,
 		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
-		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
-		"quote.key": strings.Repeat("5a", 32), "limits": "off",
+		"esim.keys": sealingKey, "esim.token_key": tokenKey, "quote.key": quoteKey, "limits": "off",
 		"payment.wait": waitFor.String(),
 		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
@@ -159,6 +159,7 @@ func (w *world) config(databaseURL string) app.Config {
 	if strings.Contains(w.plan.settlers, "facilitator") {
 		settings["facilitator.url"] = facilitators
 	}
+	maps.Copy(settings, changed)
 	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
 		func(string) ([]byte, error) { return nil, os.ErrNotExist })
 	if err == nil {

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -72,6 +73,7 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 				p.kill()
 			}
 		}
+		w.goDark()
 		var lost []invariants.Gap
 		for i, next := range w.relayed() {
 			relayer := w.relayers()[i]
@@ -81,11 +83,47 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 			return []string{"DROP DATABASE " + name + " WITH (FORCE)", "ALTER DATABASE " + older(name) + " RENAME TO " + name}
 		})
 		w.lose(history.Loss{Copied: copied, Ended: time.Now(), Restored: time.Now()}, lost)
+		w.lighten()
 		for pause(soon()/4, over) {
-			w.recover(24 * time.Hour)
+			w.recover(48 * time.Hour)
 		}
 	}()
 	return func() { <-done }
+}
+
+// goDark ends all processes for a long time, where the copy is an old one when it is put back. What was done since the
+// copy was made is long ago then.
+func (w *world) goDark() {
+	if w.plan.dark == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.lit = make(chan struct{})
+	w.mu.Unlock()
+	w.bus.note("everything is down for %s", w.plan.dark)
+	for _, s := range w.slots {
+		if p := w.running(s); p != nil {
+			p.kill()
+		}
+	}
+	time.Sleep(w.plan.dark)
+}
+
+// lighten ends what goDark has begun.
+func (w *world) lighten() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lit != nil {
+		close(w.lit)
+		w.lit = nil
+	}
+}
+
+// light is closed, or nil, when processes may run.
+func (w *world) light() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lit
 }
 
 func (w *world) lose(l history.Loss, nonces []invariants.Gap) {
@@ -124,12 +162,16 @@ func (w *world) turn(what string) {
 
 func relayerAddress() string { return walletOf(devnet.RoleRelayer).Address }
 
-// relayers are the accounts that settle: that of all payments, and that of smart accounts alone.
+// relayers are the accounts that settle: that of all payments, that of smart accounts alone, and that which follows.
 func (w *world) relayers() []string {
+	all := []string{relayerAddress()}
 	if w.plan.smart {
-		return []string{relayerAddress(), devnet.WalletsOf(devnet.RoleRelayer)[smartRelayer].Address}
+		all = append(all, devnet.WalletsOf(devnet.RoleRelayer)[smartRelayer].Address)
 	}
-	return []string{relayerAddress()}
+	if w.plan.rotates {
+		all = append(all, nextRelayer.address())
+	}
+	return all
 }
 
 // relayed is how many transactions each relayer has in blocks and in the pool.
@@ -178,6 +220,9 @@ func (w *world) recover(refundAfter time.Duration) (done bool) {
 	r := &w.restores
 	r.recoveries++
 	p := newProcess(fmt.Sprintf("recover%d", r.recoveries), w.bus.died)
+	w.mu.Lock()
+	p.settings = maps.Clone(w.settings)
+	w.mu.Unlock()
 	defer p.kill()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -206,7 +251,7 @@ func (w *world) finish(buyers *sync.WaitGroup) (all bool) {
 	go func() { defer close(done); buyers.Wait() }()
 	const between = 5 * time.Second
 	for pause(between, done) {
-		w.recover(24 * time.Hour)
+		w.recover(48 * time.Hour)
 	}
 	for began := time.Now(); time.Since(began) < longest; time.Sleep(between) {
 		if w.recover(time.Millisecond) {

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -32,6 +33,8 @@ type rules struct {
 	never []unclaimable
 	// links are orders that were made to be paid later.
 	links []link
+	// closed are the sales that operators had closed.
+	closed []closed
 	// poor are wallets that have little.
 	poor []poor
 }
@@ -79,8 +82,8 @@ func (r *rules) linked(but *buyer, rng *rand.Rand) (link, bool) {
 }
 
 // check looks into the database for what may not be there, and returns all that is broken. limited says that the issuer
-// limits what is spent.
-func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool) ([]invariants.Violation, error) {
+// limits what is spent, and skew is by how much a process's clock may be wrong.
+func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool, skew time.Duration) ([]invariants.Violation, error) {
 	for _, one := range r.never {
 		var claims int
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM payments WHERE nonce = $1", one.nonce).Scan(&claims); err != nil {
@@ -102,7 +105,7 @@ func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool) ([]inva
 			r.broke("an order is paid in its time", "order %s was claimed after %s", l.id, l.expires)
 		}
 	}
-	err := r.checkFees(ctx, conn, limited)
+	err := errors.Join(r.checkClosed(ctx, conn, skew), r.checkFees(ctx, conn, limited))
 	return r.broken, err
 }
 

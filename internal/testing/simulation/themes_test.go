@@ -30,6 +30,7 @@ var themes = map[string]func(p *plan, rng *rand.Rand){
 	"strangers":    aboutStrangers,
 	"vendors":      aboutVendors,
 	"forks":        aboutForks,
+	"operations":   aboutOperations,
 }
 
 // themeOf draws what the world of a seed is about.
@@ -119,6 +120,23 @@ func aboutWorkers(p *plan, rng *rand.Rand) {
 // aboutRestores: the database is put back.
 func aboutRestores(p *plan, rng *rand.Rand) {
 	p.nodes, p.restores = oneOf(rng, 1, 1, 3), true
+	p.dark = oneOf(rng, 0, 0, time.Hour, 20*time.Hour)
+}
+
+// aboutOperations: an operator changes keys by the handbook, and closes what is sold for a while.
+func aboutOperations(p *plan, rng *rand.Rand) {
+	p.rotates, p.until, p.processes = true, 90*time.Second, 1+rng.IntN(3)
+	p.over = time.Duration(20+rng.IntN(40)) * time.Second
+	p.buyers = 6 + rng.IntN(8)
+	p.nodes, p.stops, p.stopped = oneOf(rng, 1, 1, 3), oneOf(rng, 0, 0, 2.0), 30*time.Second
+	if rng.IntN(3) == 0 {
+		p.restores, p.dark = true, oneOf(rng, 0, 0, time.Hour)
+		return
+	}
+	p.closes, p.pauses = rng.IntN(2) == 0, rng.IntN(3) == 0
+	p.operators, p.owners, p.most = rng.IntN(2), rng.IntN(2) == 0, 3
+	p.refusing = p.operators > 0 && rng.IntN(2) == 0
+	p.dies(rng)
 }
 
 // aboutFacilitators: one settles, and does not always do what it says.

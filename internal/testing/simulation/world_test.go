@@ -57,6 +57,8 @@ type world struct {
 
 	mu    sync.Mutex
 	slots []*slot
+	// settings are what the operator has changed in the configuration.
+	settings map[string]string
 	// trading are the buyers who have not done yet what they do while things go wrong. well is closed when they no longer
 	// do, and ending when no process is started again.
 	trading sync.WaitGroup
@@ -82,6 +84,8 @@ type world struct {
 	down     map[string]bool
 	crashes  int
 	restores restores
+	// lit is closed when processes may run again; nil while they may.
+	lit chan struct{}
 	// delayed are orders at providers that are on their way, although who sent them has given up or died.
 	delayed sync.WaitGroup
 }
@@ -113,6 +117,12 @@ type plan struct {
 	block int
 	// restores says that the database is put back to a copy of itself once.
 	restores bool
+	// dark is for how long nothing runs before that.
+	dark time.Duration
+	// rotates says that an operator changes keys, and starts one process after the other again.
+	rotates bool
+	// closes says that operators close sales and open them again, and pauses that the token's issuer pauses it.
+	closes, pauses bool
 	// hostile buyers do more than a client should; in some worlds they cheat, too.
 	hostile, cheats bool
 	// droughts are times in which the relayer has no gas.
@@ -157,6 +167,8 @@ type slot struct {
 	rng  *rand.Rand
 	runs int
 	now  *process
+	// settings are what the next process of the slot finds changed in its configuration.
+	settings map[string]string
 }
 
 // clock is the time of the world: virtual while its bubble lives, and the last one of it afterwards.
@@ -210,7 +222,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	time0 := &clock{}
 	w := &world{
 		t: t, plan: p, sink: x402.Address{19: 0xee}, down: map[string]bool{}, under: map[*purchase]bool{},
-		removed: map[string]time.Time{},
+		removed: map[string]time.Time{}, settings: map[string]string{},
 	}
 	if s != nil {
 		w.restores.admin = s.admin
@@ -334,6 +346,15 @@ func (w *world) direct(stop chan<- struct{}) {
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
 	}
+	if w.plan.rotates {
+		processes.Go(func() { w.rotate(quiet) })
+	}
+	if w.plan.closes {
+		processes.Go(func() { w.close(quiet) })
+	}
+	if w.plan.pauses {
+		processes.Go(func() { w.pauseToken(quiet) })
+	}
 	wentBack := w.goBack(quiet)
 	if w.plan.bounded {
 		processes.Go(func() { w.audit(quiet) })
@@ -420,10 +441,13 @@ const shortestDown = 500 * time.Millisecond
 func (w *world) supervise(s *slot) {
 	// No two of them start in the same moment.
 	for down := time.Duration(s.rng.Int64N(int64(100 * time.Millisecond))); pause(down, w.ending); {
+		if dark := w.light(); dark != nil {
+			<-dark
+		}
 		s.runs++
 		p := newProcess(fmt.Sprintf("%s%d", s.name, s.runs), w.bus.died)
 		w.mu.Lock()
-		s.now = p
+		s.now, p.settings = p, s.settings
 		w.mu.Unlock()
 		err := p.live(func(ctx context.Context) (program, error) { return w.records.open(ctx, p) })
 		if p.isDead() {
@@ -496,7 +520,7 @@ func (w *world) front(ctx context.Context, at int, r *http.Request) (*http.Respo
 	if p == nil {
 		return nil, errBroken
 	}
-	h := p.serving()
+	h := p.takes()
 	if h == nil {
 		return nil, errBroken
 	}
@@ -504,6 +528,7 @@ func (w *world) front(ctx context.Context, at int, r *http.Request) (*http.Respo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
+		defer p.requests.Done()
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r.WithContext(ctx))
 		answered <- rec.Result()
@@ -592,6 +617,9 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		PayTo: walletOf(devnet.RolePayee).Address, Treasury: walletOf(devnet.RoleTreasury).Address,
 		Relayers: w.relayers(),
 	}
+	if w.plan.rotates {
+		b.Treasuries = []string{nextTreasury.address()}
+	}
 	w.records.tell(&b)
 	if w.plan.second {
 		b.SecondAbove = approvedAbove
@@ -628,7 +656,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	broken, err := w.rules.check(ctx, conn, w.plan.issuer == stripe.Name)
+	broken, err := w.rules.check(ctx, conn, w.plan.issuer == stripe.Name, w.plan.skew)
 	return slices.Concat(found, broken), err
 }
 
