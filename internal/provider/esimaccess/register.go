@@ -15,6 +15,7 @@ const Name = "esim-access"
 const (
 	SecretKey          = "esim_access.secret"
 	VisibilityDelayKey = "esim_access.visibility_delay"
+	LookbackKey        = "esim_access.lookback"
 	PerSecondKey       = "esim_access.per_second"
 )
 
@@ -32,6 +33,8 @@ func AsSupplier() provider.Supplier {
 				{Key: SecretKey, Help: "the key that signs requests to eSIM Access; supplier.key is the access code", Secret: true},
 				{Key: VisibilityDelayKey, Help: "how long after a send an order may still appear at eSIM Access",
 					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
+				{Key: LookbackKey, Help: "how old an order at eSIM Access may be to be found by our reference alone; longer " +
+					"than the age of a backup that is restored", Default: defaultLookback.String(), Check: provider.CheckDuration},
 				provider.PerSecond(PerSecondKey, "eSIM Access; the account has 8", defaultPerSecond, defaultPerSecond),
 			},
 			Validate: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
@@ -40,8 +43,8 @@ func AsSupplier() provider.Supplier {
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
 			s, err := Dial(Config{
 				URL: c.URL, AccessCode: c.Key, Secret: secret.New(c.Own.Text(SecretKey)), Timeout: c.CallTimeout,
-				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: c.Own.Int(PerSecondKey), HTTP: c.HTTP,
-				Metrics: c.Metrics,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), Lookback: c.Own.Duration(LookbackKey),
+				PerSecond: c.Own.Int(PerSecondKey), HTTP: c.HTTP, Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err
