@@ -69,7 +69,7 @@ func (b *buyer) live() {
 	first := b.purchase("/api/esim/purchase", nil)
 	if b.rng.IntN(5) > 0 {
 		first.path = "/api/card/purchase"
-		if b.rng.IntN(4) == 0 {
+		if b.rng.IntN(4) == 0 && !b.world.plan.pauses {
 			first.key += []string{"~002", "~003", "~005"}[b.rng.IntN(3)]
 		}
 	}

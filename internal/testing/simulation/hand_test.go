@@ -233,7 +233,7 @@ func (b *buyer) play(key string) string {
 	if b.world.plan.doubt && rng.IntN(2) == 0 && !strings.Contains(key, "~") {
 		return key + "~001"
 	}
-	if p := b.world.plan; (p.rotates || p.dark > 0) && rng.IntN(3) == 0 && !strings.Contains(key, "~") {
+	if p := b.world.plan; (p.rotates || p.dark > 0) && !p.pauses && rng.IntN(3) == 0 && !strings.Contains(key, "~") {
 		return key + "~002" // so that its refund is on its way when the treasury changes, or lost
 	}
 	refuse := b.world.plan.refusing || b.world.plan.byHand || b.world.plan.second
