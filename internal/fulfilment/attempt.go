@@ -41,6 +41,12 @@ func (a Attempt) Doubtful(reason string) order.Progress {
 // Untraceable leaves a call without a trace to a person.
 func (a Attempt) Untraceable() order.Progress { return a.Doubtful(a.NoTrace) }
 
+// Elsewhere waits for a process that knows a provider which this one does not, as while one process after the other
+// gets a configuration that adds it: the job goes on there. After its deadline nobody seems to know it.
+func (p Provider) Elsewhere(named string, since time.Time) order.Progress {
+	return Attempt{Provider: p, Since: since, TooLong: "the " + p.Name + " " + named + " is not configured"}.Pending()
+}
+
 // Pending waits for the provider, until its deadline has passed.
 func (a Attempt) Pending() order.Progress {
 	after, ok := a.Provider.Wait(a.Since)

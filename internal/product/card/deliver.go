@@ -25,7 +25,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	// The provider that the order names, not what the routing says now: the card may have been opened there.
 	at, err := c.at(of.Provider)
 	if errors.Is(err, errNotConfigured) {
-		return order.Progress{State: order.Doubtful, Reason: "the issuer " + of.Provider + " is not configured"}, nil
+		return c.anyProvider().Elsewhere(of.Provider, o.UpdatedAt), nil
 	}
 	now := c.Now()
 	card, err := c.Store.Reserve(ctx, l.Fence(), Card{

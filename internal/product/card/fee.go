@@ -107,7 +107,11 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	}
 	at, err := c.at(a.Provider)
 	if errors.Is(err, errNotConfigured) {
-		return job.Review("the issuer " + a.Provider + " is not configured"), nil
+		elsewhere := c.anyProvider().Elsewhere(a.Provider, l.Row().CreatedAt)
+		if elsewhere.State == order.Waiting {
+			return job.Snooze(elsewhere.After), nil
+		}
+		return job.Review(elsewhere.Reason), nil
 	}
 	switch _, err := c.Store.TakeTurn(ctx, l.Fence(), MovementLock{Card: a.Card, FeeJob: l.Row().ID, Ref: a.Ref()}); {
 	case errors.Is(err, ErrBusy):

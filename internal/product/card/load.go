@@ -48,7 +48,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	}
 	at, err := c.at(on.Provider)
 	if errors.Is(err, errNotConfigured) {
-		return order.Progress{State: order.Doubtful, Reason: "the issuer " + on.Provider + " is not configured"}, nil
+		return c.anyProvider().Elsewhere(on.Provider, o.UpdatedAt), nil
 	}
 	ref := fulfilment.Ref(load.Reference)
 	attempt := fulfilment.Attempt{

@@ -255,8 +255,10 @@ func TestWhatAnotherIssuerSaysOfACardIsIgnored(t *testing.T) {
 	}
 }
 
-// TestOrderWithoutItsIssuerWaitsForAnOperator: it is never delivered by another one.
-func TestOrderWithoutItsIssuerWaitsForAnOperator(t *testing.T) {
+// TestOrderWaitsForAProcessThatKnowsItsIssuer: while one process after the other gets a new configuration, some do not
+// know it yet. It is never delivered by another one, and an operator looks when nobody knows it for as long as an
+// issuer may take.
+func TestOrderWaitsForAProcessThatKnowsItsIssuer(t *testing.T) {
 	fleetStory(t, func(f *fleet) {
 		o, err := f.reserved(1)
 		if err != nil {
@@ -264,7 +266,11 @@ func TestOrderWithoutItsIssuerWaitsForAnOperator(t *testing.T) {
 		}
 		o.Item = []byte(`{"provider":"gone"}`)
 		f.made.Begin(f.T, o)
-		f.pass(10 * time.Minute)
+		f.pass(deadline / 2)
+		if got := f.ended(o.ID); got.State != order.Waiting {
+			f.Errorf("before the deadline it is %+v", got)
+		}
+		f.pass(deadline)
 		if got := f.ended(o.ID); got.State != order.Doubtful || got.Reason != "the issuer gone is not configured" {
 			f.Errorf("ended as %+v", got)
 		}
@@ -428,5 +434,29 @@ func TestTermsOfATopUpDependOnTheCardsOwnIssuer(t *testing.T) {
 func booksOf(late string) *availability.Books {
 	return availability.NewBooks(availability.BooksConfig{
 		Standings: lateBooks{late}, MaxAge: 30 * time.Minute, Now: time.Now,
+	})
+}
+
+// TestFeeWaitsForAProcessThatKnowsItsIssuer, and then for an operator.
+func TestFeeWaitsForAProcessThatKnowsItsIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		old := f.Config
+		old.Providers = nil
+		f.made.Work(t, map[job.Kind]job.Handler{card.FeeJob: card.New(old).WithdrawFee}, func() {
+			o, err := f.reserved(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.made.Begin(t, o)
+			f.pass(deadline / 2)
+			if fee := f.fee(o.ID); fee.Status != job.Queued {
+				t.Errorf("before the deadline the fee is %s", fee.Status)
+			}
+			f.pass(deadline)
+			if fee := f.fee(o.ID); fee.Status != job.OperatorReview || len(f.one.Opened()) != 1 {
+				t.Errorf("after the deadline the fee is %s", fee.Status)
+			}
+		})
 	})
 }

@@ -85,9 +85,14 @@ const Kind order.Kind = "card_issue"
 
 // provider is an issuer as a fulfilment provider.
 func (c *Cards) provider(of *provider) fulfilment.Provider {
-	return fulfilment.Provider{
-		Name: "issuer", Traits: of.Traits, CallTimeout: c.CallTimeout, Poll: c.Poll, Deadline: c.Deadline, Now: c.Now,
-	}
+	p := c.anyProvider()
+	p.Traits, p.CallTimeout = of.Traits, c.CallTimeout
+	return p
+}
+
+// anyProvider is how long each issuer is waited for.
+func (c *Cards) anyProvider() fulfilment.Provider {
+	return fulfilment.Provider{Name: "issuer", Poll: c.Poll, Deadline: c.Deadline, Now: c.Now}
 }
 
 // Kind implements checkout.Product.

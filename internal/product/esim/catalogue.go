@@ -22,8 +22,11 @@ import (
 // Syncing is the kind of the job that synchronizes the catalogue with the suppliers.
 const Syncing job.Kind = "esim_sync"
 
-// SyncArgs are the arguments of that job: none.
-type SyncArgs struct{}
+// SyncArgs are the arguments of that job.
+type SyncArgs struct {
+	// Suppliers are those whose catalogues are read; none is all that the worker sells over.
+	Suppliers []string `json:"suppliers,omitempty"`
+}
 
 // Kind implements job.Args.
 func (SyncArgs) Kind() job.Kind { return Syncing }
@@ -32,9 +35,23 @@ func (SyncArgs) Kind() job.Kind { return Syncing }
 // catalogue was read once.
 const syncAgain = 15 * time.Second
 
-// Sync handles the job: it reads the catalogue of each supplier, prices it and replaces ours. After a failure the plans
-// of the supplier stay as they are, and become stale, and the job waits to read them again.
-func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+// Sync handles the job, see ReadCatalogues. While a new supplier is rolled out, a process that does not know it yet
+// leaves its job to the others.
+func (e *Esims) Sync(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[SyncArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
+	}
+	sellers := e.sellers()
+	if slices.ContainsFunc(a.Suppliers, func(name string) bool { return !slices.Contains(sellers, name) }) {
+		return e.handOver(l), nil
+	}
+	return e.ReadCatalogues(ctx)
+}
+
+// ReadCatalogues reads the catalogue of each supplier that sells, prices it and replaces ours. After a failure the
+// plans of the supplier stay as they are, and become stale, and they are to be read again.
+func (e *Esims) ReadCatalogues(ctx context.Context) (job.Outcome, error) {
 	done := job.Done()
 	for _, p := range e.selling() {
 		at := e.Now()

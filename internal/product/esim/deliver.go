@@ -30,7 +30,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	at, err := e.at(plan.Provider)
 	if errors.Is(err, errNotConfigured) {
-		return order.Progress{State: order.Doubtful, Reason: "the supplier " + plan.Provider + " is not configured"}, nil
+		return e.anyProvider().Elsewhere(plan.Provider, o.UpdatedAt), nil
 	}
 	now := e.Now()
 	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{

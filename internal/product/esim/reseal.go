@@ -22,11 +22,19 @@ func (ResealArgs) Kind() job.Kind { return Resealing }
 
 const (
 	resealBatch = 200
-	// resealHandOver is when a worker with another current key looks again whether one with the right key has come, and
-	// resealAfter how long it does: the periodic job goes on then.
-	resealHandOver = time.Second
-	resealAfter    = 10 * time.Minute
+	// handOverEvery is how often a worker with another configuration looks whether one with the right one has come, and
+	// handOverFor how long it does: the periodic job goes on then.
+	handOverEvery = time.Second
+	handOverFor   = 10 * time.Minute
 )
+
+// handOver leaves a job to a process with another configuration.
+func (e *Esims) handOver(l *job.Lease) job.Outcome {
+	if e.Now().Sub(l.Row().CreatedAt) > handOverFor {
+		return job.Done()
+	}
+	return job.Snooze(handOverEvery)
+}
 
 // Reseal handles the job: it encrypts again what another key than the first has encrypted. After it has run, the other
 // keys may be removed from the configuration. While a new key is rolled out, a process that still encrypts with the
@@ -37,10 +45,7 @@ func (e *Esims) Reseal(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
 	if a.Key != "" && a.Key != e.Keys.Current() {
-		if e.Now().Sub(l.Row().CreatedAt) > resealAfter {
-			return job.Done(), nil
-		}
-		return job.Snooze(resealHandOver), nil
+		return e.handOver(l), nil
 	}
 	for {
 		old, err := e.Store.Foreign(ctx, e.Keys.Current(), resealBatch)

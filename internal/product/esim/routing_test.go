@@ -219,6 +219,10 @@ func retiredSupplierDelivers(m *market) {
 	}
 	cfg.Providers = cfg.Providers[1:]
 	m.Esims = esim.New(cfg)
+	if got, err := m.Deliver(t.Context(), nil, o); err != nil || got.State != order.Waiting {
+		t.Errorf("at a process that does not know its supplier: %+v, %v", got, err)
+	}
+	o.UpdatedAt = m.now.Add(-deadline - time.Second)
 	if got, err := m.Deliver(t.Context(), nil, o); err != nil || got.State != order.Doubtful ||
 		got.Reason != "the supplier one is not configured" {
 		t.Errorf("without its supplier: %+v, %v", got, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"image/png"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func TestNewKeySealsEverythingAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Config.Keys = keyring(t, "k2:"+strings.Repeat("02", 32)+",k1:"+strings.Repeat("01", 32))
-		if got := s.reseal("k2", esim.New(s.Config)); got != job.Succeeded {
+		if got := s.started(esim.New(s.Config), esim.Resealing, esim.New(s.Config).Reseal); got != job.Succeeded {
 			t.Fatalf("the job is %s", got)
 		}
 		// The old key may go.
@@ -225,16 +226,17 @@ func TestPicturesAreOfTheirSize(t *testing.T) {
 	})
 }
 
-// reseal lets a worker have the job that is queued at the first start with a new key, and says what the job is then.
-func (s *shop) reseal(key string, worker *esim.Esims) job.Status {
+// started lets a worker have the job that another process has queued at its start, and says what the job is then.
+func (s *shop) started(by *esim.Esims, kind job.Kind, worker job.Handler) job.Status {
 	s.Helper()
 	queue := memory.New(nil).Jobs()
-	args := esim.ResealArgs{Key: key}
-	if _, err := queue.Enqueue(s.Context(), job.New{Args: args, UniqueKey: key}); err != nil {
+	at := slices.IndexFunc(by.Jobs(), func(w job.Work) bool { return w.Kind == kind })
+	start := *by.Jobs()[at].Start
+	if _, err := queue.Enqueue(s.Context(), start); err != nil {
 		s.Fatal(err)
 	}
 	runner := job.NewRunner(job.Config{Queue: queue, Log: slog.New(slog.DiscardHandler)})
-	runner.Register(args.Kind(), worker.Reseal)
+	runner.Register(kind, worker)
 	ctx, stop := context.WithCancel(s.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- runner.Run(ctx) }()
@@ -243,7 +245,7 @@ func (s *shop) reseal(key string, worker *esim.Esims) job.Status {
 	if err := <-stopped; err != nil {
 		s.Error(err)
 	}
-	row, found, err := queue.Find(s.Context(), args.Kind(), key)
+	row, found, err := queue.Find(s.Context(), kind, start.UniqueKey)
 	if err != nil || !found {
 		s.Fatalf("the job: found %t, %v", found, err)
 	}
@@ -255,8 +257,27 @@ func TestProcessWithTheFormerKeyLeavesTheResealing(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.paid()
 		s.pass(10 * time.Second)
-		if got := s.reseal("k2", esim.New(s.Config)); got != job.Queued {
+		cfg := s.Config
+		cfg.Keys = keyring(t, "k2:"+strings.Repeat("02", 32)+",k1:"+strings.Repeat("01", 32))
+		if got := s.started(esim.New(cfg), esim.Resealing, esim.New(s.Config).Reseal); got != job.Queued {
 			t.Errorf("the job is %s, want it left in the queue", got)
+		}
+	})
+}
+
+// While a supplier is rolled out, a process that does not know it yet leaves its catalogue to the others.
+func TestProcessWithoutTheSupplierLeavesItsCatalogue(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		cfg := s.Config
+		another := cfg.Providers[0]
+		another.Name = "another"
+		cfg.Providers = append(slices.Clone(cfg.Providers), another)
+		both := esim.New(cfg)
+		if got := s.started(both, esim.Syncing, esim.New(s.Config).Sync); got != job.Queued {
+			t.Errorf("the job is %s, want it left in the queue", got)
+		}
+		if got := s.started(both, esim.Syncing, both.Sync); got != job.Succeeded {
+			t.Errorf("the job of a process that knows all is %s", got)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
@@ -100,9 +101,14 @@ const Kind order.Kind = "esim"
 
 // provider is a supplier as a fulfilment provider.
 func (e *Esims) provider(of *provider) fulfilment.Provider {
-	return fulfilment.Provider{
-		Name: "supplier", Traits: of.Traits, CallTimeout: e.timeout(of), Poll: e.Poll, Deadline: e.Deadline, Now: e.Now,
-	}
+	p := e.anyProvider()
+	p.Traits, p.CallTimeout = of.Traits, e.timeout(of)
+	return p
+}
+
+// anyProvider is how long each supplier is waited for.
+func (e *Esims) anyProvider() fulfilment.Provider {
+	return fulfilment.Provider{Name: "supplier", Poll: e.Poll, Deadline: e.Deadline, Now: e.Now}
 }
 
 // Kind implements checkout.Product.
@@ -117,10 +123,15 @@ func (e *Esims) Repriced() bool { return true }
 // resealEvery is the period of the reseal job.
 const resealEvery = 10 * time.Minute
 
-// Jobs are those of the catalogue and of the keys. The reseal job also runs at the first start with a new first key.
+// Jobs are those of the catalogue and of the keys. They also run at the first start with other suppliers, and with a
+// new first key.
 func (e *Esims) Jobs() []job.Work {
+	sellers := e.sellers()
 	return []job.Work{
-		{Kind: Syncing, Handler: e.Sync, Every: e.SyncEvery, Args: SyncArgs{}},
+		{
+			Kind: Syncing, Handler: e.Sync, Every: e.SyncEvery, Args: SyncArgs{},
+			Start: &job.New{Args: SyncArgs{sellers}, UniqueKey: "suppliers|" + strings.Join(sellers, ",")},
+		},
 		{
 			Kind: Resealing, Handler: e.Reseal, Every: resealEvery, Args: ResealArgs{},
 			Start: &job.New{Args: ResealArgs{Key: e.Keys.Current()}, UniqueKey: "key|" + e.Keys.Current()},

@@ -93,7 +93,7 @@ func keyring(t *testing.T, text string) esim.Keyring {
 
 func (s *shop) sync() {
 	s.Helper()
-	if o, err := s.Sync(s.Context(), nil); err != nil || o.Status != job.Succeeded {
+	if o, err := s.ReadCatalogues(s.Context()); err != nil || o.Status != job.Succeeded {
 		s.Fatalf("sync: %+v, %v", o, err)
 	}
 }
@@ -101,7 +101,7 @@ func (s *shop) sync() {
 // syncsLater expects that a catalogue could not be read, and that the job does it again.
 func (s *shop) syncsLater() {
 	s.Helper()
-	if o, err := s.Sync(s.Context(), nil); err != nil || o.Status != job.Queued || o.Reason == "" {
+	if o, err := s.ReadCatalogues(s.Context()); err != nil || o.Status != job.Queued || o.Reason == "" {
 		s.Fatalf("sync: %+v, %v", o, err)
 	}
 }

@@ -63,7 +63,7 @@ func (t *Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (orde
 	}
 	at, err := e.at(p.Provider)
 	if errors.Is(err, errNotConfigured) {
-		return order.Progress{State: order.Doubtful, Reason: "the supplier " + p.Provider + " is not configured"}, nil
+		return e.anyProvider().Elsewhere(p.Provider, o.UpdatedAt), nil
 	}
 	if at.Topper == nil {
 		return order.Progress{State: order.Doubtful, Reason: "the supplier " + p.Provider + " adds no data"}, nil

@@ -98,7 +98,7 @@ func story(t *testing.T, cfg esimaccessfake.Config, restarts bool, tell func(s *
 		s.made.Deliver = func(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 			return s.Deliver(ctx, l, o)
 		}
-		if o, err := s.Sync(t.Context(), nil); err != nil || o.Status != job.Succeeded {
+		if o, err := s.ReadCatalogues(t.Context()); err != nil || o.Status != job.Succeeded {
 			t.Fatalf("sync: %+v, %v", o, err)
 		}
 		s.made.Work(t, nil, func() { tell(s) })
