@@ -186,7 +186,7 @@ func (b *buyer) ready(path string) error {
 // supplierOrders counts the orders in the books of the supplier.
 func (w *world) supplierOrders(t *testing.T) int {
 	t.Helper()
-	res, err := http.Get(w.books.SupplierURL)
+	res, err := http.Get(w.books.Suppliers[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,10 +130,10 @@ func (w *world) await(t testing.TB, what string, holds func() error) {
 // over makes a world sell over real providers, whose fakes outlive the program next to the sandbox.
 func (w *world) over(issuer, supplier string) *world {
 	if w.issuer = issuer; issuer != "" {
-		w.books.IssuerURL = dev.Books(issuer, w.books.SandboxURL)
+		w.books.Issuers = []string{dev.Books(issuer, w.books.SandboxURL)}
 	}
 	if w.supplier = supplier; supplier != "" {
-		w.books.SupplierURL = dev.Books(supplier, w.books.SandboxURL)
+		w.books.Suppliers = []string{dev.Books(supplier, w.books.SandboxURL)}
 	}
 	return w
 }

@@ -31,6 +31,22 @@ type supplierEsim struct {
 // journalRow is what was sent to a supplier that takes no reference.
 type journalRow struct{ Reference, Code, Account string }
 
+// readSuppliers reads the books of all suppliers.
+func readSuppliers(ctx context.Context, urls []string, journal []journalRow) (all supplierBook, err error) {
+	all.Executed = map[string]int{}
+	for _, url := range urls {
+		b, err := readSupplier(ctx, url, journal)
+		if err != nil {
+			return all, err
+		}
+		all.Esims, all.Topups = append(all.Esims, b.Esims...), append(all.Topups, b.Topups...)
+		for ref, n := range b.Executed {
+			all.Executed[ref] += n
+		}
+	}
+	return all, nil
+}
+
 // readSupplier reads a supplier's book and finds the reference of each eSIM.
 func readSupplier(ctx context.Context, url string, journal []journalRow) (supplierBook, error) {
 	b, err := readBook[supplierBook](ctx, "supplier", url)

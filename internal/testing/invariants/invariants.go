@@ -33,10 +33,9 @@ type Books struct {
 	// Treasuries are other accounts that refund, or have refunded, and pay nothing else.
 	Treasuries []string
 	SandboxURL string
-	// IssuerURL is where the book of the card issuer is read; empty is the sandbox's.
-	IssuerURL string
-	// SupplierURL is where the book of the eSIM supplier is read; empty is the sandbox's.
-	SupplierURL string
+	// Issuers are where the books of the card issuers are read, and Suppliers those of the eSIM suppliers; none is the
+	// sandbox's.
+	Issuers, Suppliers []string
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
@@ -62,18 +61,18 @@ type Books struct {
 	Skew time.Duration
 }
 
-func (b Books) issuerURL() string {
-	if b.IssuerURL != "" {
-		return b.IssuerURL
+func (b Books) issuers() []string {
+	if len(b.Issuers) > 0 {
+		return b.Issuers
 	}
-	return b.SandboxURL + "/control/books"
+	return []string{b.SandboxURL + "/control/books"}
 }
 
-func (b Books) supplierURL() string {
-	if b.SupplierURL != "" {
-		return b.SupplierURL
+func (b Books) suppliers() []string {
+	if len(b.Suppliers) > 0 {
+		return b.Suppliers
 	}
-	return b.SandboxURL + "/control/esim/books"
+	return []string{b.SandboxURL + "/control/esim/books"}
 }
 
 // treasuries are the accounts that pay nothing but refunds, in lower-case hex.

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 )
 
-// issuerBook is what the issuer executed.
+// issuerBook is what the issuers executed. FloatCents is the least of their floats.
 type issuerBook struct {
 	FloatCents int64          `json:"floatCents"`
 	Cards      []issuerCard   `json:"cards"`
@@ -40,8 +41,20 @@ type issuerMove struct {
 	Status      string `json:"status"`
 }
 
-func readIssuer(ctx context.Context, url string) (issuerBook, error) {
-	return readBook[issuerBook](ctx, "issuer", url)
+func readIssuers(ctx context.Context, urls []string) (all issuerBook, err error) {
+	all.FloatCents, all.Executed = math.MaxInt64, map[string]int{}
+	for _, url := range urls {
+		b, err := readBook[issuerBook](ctx, "issuer", url)
+		if err != nil {
+			return all, err
+		}
+		all.FloatCents = min(all.FloatCents, b.FloatCents)
+		all.Cards, all.Movements = append(all.Cards, b.Cards...), append(all.Movements, b.Movements...)
+		for ref, n := range b.Executed {
+			all.Executed[ref] += n
+		}
+	}
+	return all, nil
 }
 
 func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
@@ -80,10 +93,10 @@ func read(ctx context.Context, b Books) (*records, error) {
 	if r.chain, err = readChain(ctx, b, r.database); err != nil {
 		return nil, err
 	}
-	if r.issuer, err = readIssuer(ctx, b.issuerURL()); err != nil {
+	if r.issuer, err = readIssuers(ctx, b.issuers()); err != nil {
 		return nil, err
 	}
-	if r.supplier, err = readSupplier(ctx, b.supplierURL(), r.journal); err != nil {
+	if r.supplier, err = readSuppliers(ctx, b.suppliers(), r.journal); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -97,12 +97,12 @@ func (b *buyer) live() {
 // undecided reports that a paid order waits for a vendor that may leave it open for minutes. It ends all the same.
 func (p *purchase) undecided() bool { return p.state == "provisioning" && p.by() != sandboxes }
 
-// by is who makes what is bought.
+// by is who makes what is bought, or may.
 func (p *purchase) by() string {
 	if strings.Contains(p.path, "esim") {
-		return p.of.world.plan.supplier
+		return p.of.world.plan.suppliedBy()
 	}
-	return p.of.world.plan.issuer
+	return p.of.world.plan.issuedBy()
 }
 
 // undelivered reports that a purchase was paid and did not end with the goods, where nothing explains that: the sandbox

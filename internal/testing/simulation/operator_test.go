@@ -127,7 +127,7 @@ func (o *operator) asked(order string) (of []made, ok bool) {
 
 // knowing is what an operator decides about a top-up that may be on its card.
 func (o *operator) knowing(of []made) (action string) {
-	if o.world.plan.issuer != sandboxes || slices.ContainsFunc(of, made.isThere) {
+	if o.world.plan.issuedBy() != sandboxes || slices.ContainsFunc(of, made.isThere) {
 		return "retry"
 	}
 	return "refund"
@@ -159,7 +159,7 @@ func (o *operator) decideOrders() {
 		}
 		if slices.ContainsFunc(of, made.isThere) {
 			action = "retry" // it is found then
-		} else if o.world.plan.supplier != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
+		} else if o.world.plan.suppliedBy() != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
 			action = "retry" // it may have been made: nobody refunds it who has not asked the vendor
 		} else if (o.world.plan.refusing || o.world.plan.byHand) && !o.world.plan.second && order.Kind != topUps {
 			o.decideTwice(order.OrderID, order.Version)

@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -142,7 +141,7 @@ func (w *world) config(databaseURL string, changed map[string]string) app.Config
 	if w.plan.doubt {
 		settings["issuer.deadline"], settings["supplier.deadline"] = doubtDeadline.String(), doubtDeadline.String()
 	}
-	if w.plan.supplier != sandboxes && !w.plan.owners {
+	if w.plan.suppliedBy() != sandboxes && !w.plan.owners {
 		// Whose one of two equal orders is, a supplier may never show: an operator looks then.
 		settings["supplier.deadline"] = undecidedDeadline.String()
 	}
@@ -159,11 +158,15 @@ func (w *world) config(databaseURL string, changed map[string]string) app.Config
 	if strings.Contains(w.plan.settlers, "facilitator") {
 		settings["facilitator.url"] = facilitators
 	}
-	maps.Copy(settings, changed)
+	for key, text := range changed {
+		if !strings.HasPrefix(key, "issuer.") && !strings.HasPrefix(key, "supplier.") {
+			settings[key] = text
+		}
+	}
 	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
 		func(string) ([]byte, error) { return nil, os.ErrNotExist })
 	if err == nil {
-		err = w.plan.sell(&c)
+		err = w.plan.sell(&c, changed)
 	}
 	if err != nil { // it is the same for all seeds of a kind
 		release()

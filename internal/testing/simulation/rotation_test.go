@@ -7,12 +7,14 @@ import (
 	"maps"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
@@ -48,15 +50,18 @@ type stage struct {
 	// forgets says that a database from before the step needs what it takes away, and waits that it is not taken within
 	// an hour of a restore.
 	forgets, waits bool
+	// retires is the relayer that sends nothing new once every process has the settings.
+	retires string
 }
 
 // rotations are those of docs/operations/rotate.md, in the same steps with the same checks. Those of quotes and of
 // tokens end with the second: the third comes when no world lasts any more.
-func rotations() [][]stage {
+func (p plan) rotations() [][]stage {
 	relayer, treasury := walletOf(devnet.RoleRelayer), walletOf(devnet.RoleTreasury)
-	return [][]stage{{
+	all := [][]stage{{
 		{settings: map[string]string{"relayer.retired": nextRelayer.setting()}},
-		{settings: map[string]string{"relayer.keys": nextRelayer.setting(), "relayer.retired": relayer.PrivateKey}},
+		{settings: map[string]string{"relayer.keys": nextRelayer.setting(), "relayer.retired": relayer.PrivateKey},
+			retires: relayer.Address},
 		{settings: map[string]string{"relayer.retired": ""}, check: fmt.Sprintf(`SELECT $1::timestamptz IS NOT NULL AND NOT EXISTS
 			(SELECT FROM transactions WHERE lower(relayer) = lower('%s') AND status = 'open')`, relayer.Address)},
 	}, {
@@ -78,6 +83,22 @@ func rotations() [][]stage {
 		{settings: map[string]string{"esim.keys": "k2:" + strings.Repeat("d5", 32)}, check: `SELECT EXISTS
 			(SELECT FROM jobs WHERE kind = 'esim_reseal' AND status = 'succeeded' AND created_at > $1)`, forgets: true},
 	}}
+	if p.nextIssuer != "" {
+		all = append(all, succession(issuersSold, issuersRetired, p.issuer, p.nextIssuer))
+	}
+	if p.nextSupplier != "" {
+		all = append(all, succession(suppliersSold, suppliersRetired, p.supplier, p.nextSupplier))
+	}
+	return all
+}
+
+// succession is how one provider follows another.
+func succession(sold, retired, was, is string) []stage {
+	return []stage{
+		{settings: map[string]string{sold: was + "," + is}},
+		{settings: map[string]string{sold: is + "," + was}},
+		{settings: map[string]string{sold: is, retired: was}},
+	}
 }
 
 // longestCheck is how long an operator waits for what a step needs, before something else is done first.
@@ -88,9 +109,13 @@ func (w *world) rotate(over <-chan struct{}) {
 	rng := diceNamed(w.plan.seed, "rotate")
 	w.chain.Fund(common.HexToAddress(nextRelayer.address()), 0, big.NewInt(1e18))
 	w.chain.Fund(common.HexToAddress(nextTreasury.address()), 100*funds, nil)
-	all := rotations()
+	all := w.plan.rotations()
 	var last time.Time
-	for _, i := range rng.Perm(len(all))[:1+rng.IntN(3)] {
+	chosen := rng.Perm(len(all))[:1+rng.IntN(3)]
+	if w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
+		chosen = append([]int{len(all) - 1}, chosen...)
+	}
+	for _, i := range slices.Compact(chosen) {
 		for nth, s := range all[i] {
 			if !pause(time.Duration(rng.Int64N(int64(10*time.Second))), over) || !w.may(s, last, over) {
 				break
@@ -99,8 +124,39 @@ func (w *world) rotate(over <-chan struct{}) {
 			if last = w.roll(rng, s.settings, over); last.IsZero() {
 				return
 			}
+			if s.retires != "" {
+				w.rules.hasRetired(retirement{s.retires, last})
+			}
 		}
 	}
+}
+
+// retirement is a relayer that has sent nothing new since a time.
+type retirement struct {
+	relayer string
+	since   time.Time
+}
+
+func (r *rules) hasRetired(one retirement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retired = append(r.retired, one)
+}
+
+// checkRetired looks for transactions of relayers that had retired. skew is by how much a process's clock may be wrong.
+func (r *rules) checkRetired(ctx context.Context, conn *pgx.Conn, skew time.Duration) error {
+	for _, one := range r.retired {
+		var sent int
+		err := conn.QueryRow(ctx, "SELECT count(*) FROM transactions WHERE lower(relayer) = lower($1) AND created_at > $2",
+			one.relayer, one.since.Add(skew)).Scan(&sent)
+		if err != nil {
+			return err
+		}
+		if sent > 0 {
+			r.broke("a retired relayer sends nothing new", "%d transactions of %s since %s", sent, one.relayer, one.since)
+		}
+	}
+	return nil
 }
 
 // may waits until a step may be taken.

@@ -35,6 +35,8 @@ type rules struct {
 	links []link
 	// closed are the sales that operators had closed.
 	closed []closed
+	// retired are relayers that may only finish what they have begun.
+	retired []retirement
 	// poor are wallets that have little.
 	poor []poor
 }
@@ -105,7 +107,7 @@ func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool, skew ti
 			r.broke("an order is paid in its time", "order %s was claimed after %s", l.id, l.expires)
 		}
 	}
-	err := errors.Join(r.checkClosed(ctx, conn, skew), r.checkFees(ctx, conn, limited))
+	err := errors.Join(r.checkClosed(ctx, conn, skew), r.checkRetired(ctx, conn, skew), r.checkFees(ctx, conn, limited))
 	return r.broken, err
 }
 

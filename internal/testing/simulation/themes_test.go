@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/esimaccess"
+	"github.com/roamcard/roamcard/internal/provider/lithic"
+	"github.com/roamcard/roamcard/internal/provider/stripe"
 )
 
 // everything is what a world is about in which all is drawn by itself. What has to come together for a fault to show
@@ -140,6 +143,16 @@ func aboutOperations(p *plan, rng *rand.Rand) {
 	p.operators, p.owners, p.most = rng.IntN(2), rng.IntN(2) == 0, 3
 	p.refusing = p.operators > 0 && rng.IntN(2) == 0
 	p.dies(rng)
+	if rng.IntN(2) == 0 {
+		p.closes, p.processes = false, 2+rng.IntN(2)
+		which := rng.IntN(3)
+		if which != 0 {
+			p.issuer, p.nextIssuer = lithic.Name, stripe.Name // both show cards on a page
+		}
+		if which != 1 {
+			p.nextSupplier = esimaccess.Name
+		}
+	}
 }
 
 // aboutFacilitators: one settles, and does not always do what it says.

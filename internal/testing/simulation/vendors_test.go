@@ -1,7 +1,10 @@
 package simulation_test
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -51,15 +54,57 @@ func bankers(sandbox http.Handler, now func() time.Time) http.Handler {
 	return all
 }
 
-// sell makes a configuration sell what the providers of the plan make.
-func (p plan) sell(c *app.Config) error {
-	if p.issuer != sandboxes {
-		if err := dev.UseIssuer(c, p.issuer, providers); err != nil {
+// issuedBy names all that issue cards in a world, and suppliedBy all that supply eSIMs.
+func (p plan) issuedBy() string { return joined(p.issuer, p.nextIssuer) }
+
+func (p plan) suppliedBy() string { return joined(p.supplier, p.nextSupplier) }
+
+// booksOf are where the books of providers are; an empty name is none.
+func booksOf(bank, sandbox string, names ...string) (all []string) {
+	for _, name := range names {
+		switch name {
+		case "":
+		case sandboxes:
+			all = append(all, bank+sandbox)
+		default:
+			all = append(all, dev.Books(name, bank))
+		}
+	}
+	return all
+}
+
+// sell makes a configuration sell what the providers of the plan make, or those that an operator has changed it to. All
+// that are named are reached, also those that only serve what they have sold.
+func (p plan) sell(c *app.Config, changed map[string]string) error {
+	issuers, suppliers := cmp.Or(changed[issuersSold], p.issuer), cmp.Or(changed[suppliersSold], p.supplier)
+	if known := joined(issuers, changed[issuersRetired]); known != sandboxes {
+		if err := dev.UseIssuer(c, known, providers); err != nil {
 			return err
 		}
 	}
-	if p.supplier == sandboxes {
-		return nil
+	if known := joined(suppliers, changed[suppliersRetired]); known != sandboxes {
+		delay := visibilityDelay
+		if strings.Contains(known, sandboxes) {
+			delay = 0 // the vendor's own
+		}
+		if err := dev.UseSupplier(c, known, providers, delay); err != nil {
+			return err
+		}
 	}
-	return dev.UseSupplier(c, p.supplier, providers, visibilityDelay)
+	var errs error
+	for _, key := range []string{issuersSold, issuersRetired, suppliersSold, suppliersRetired} {
+		if names := changed[key]; names != "" {
+			errs = errors.Join(errs, c.Set(key, names))
+		}
+	}
+	return errs
 }
+
+// The settings that name providers.
+const (
+	issuersSold, issuersRetired     = "issuer.provider", "issuer.retired"
+	suppliersSold, suppliersRetired = "supplier.provider", "supplier.retired"
+)
+
+// joined are the names of two lists.
+func joined(one, other string) string { return strings.Trim(one+","+other, ",") }

@@ -22,7 +22,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -119,6 +118,8 @@ type plan struct {
 	restores bool
 	// dark is for how long nothing runs before that.
 	dark time.Duration
+	// nextIssuer and nextSupplier are those that follow, where an operator changes them.
+	nextIssuer, nextSupplier string
 	// rotates says that an operator changes keys, and starts one process after the other again.
 	rotates bool
 	// closes says that operators close sales and open them again, and pauses that the token's issuer pauses it.
@@ -630,12 +631,8 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
 		return nil, err
 	}
-	if w.plan.issuer != sandboxes {
-		b.IssuerURL = dev.Books(w.plan.issuer, bank.URL)
-	}
-	if w.plan.supplier != sandboxes {
-		b.SupplierURL = dev.Books(w.plan.supplier, bank.URL)
-	}
+	b.Issuers = booksOf(bank.URL, "/control/books", w.plan.issuer, w.plan.nextIssuer)
+	b.Suppliers = booksOf(bank.URL, "/control/esim/books", w.plan.supplier, w.plan.nextSupplier)
 	for _, e := range w.seen {
 		if e.Status != 0 && !w.restores.forgotten(e) {
 			b.Answers = append(b.Answers, invariants.Answer{
