@@ -159,7 +159,8 @@ func (o *operator) decideOrders() {
 		}
 		if slices.ContainsFunc(of, made.isThere) {
 			action = "retry" // it is found then
-		} else if o.world.plan.suppliedBy() != sandboxes && order.Kind == "esim" && !strings.Contains(order.Reason, "no trace") {
+		} else if unproven := !strings.Contains(order.Reason, "no trace"); unproven && order.Kind == "esim" &&
+			o.world.plan.suppliedBy() != sandboxes {
 			action = "retry" // it may have been made: nobody refunds it who has not asked the vendor
 		} else if (o.world.plan.refusing || o.world.plan.byHand) && !o.world.plan.second && order.Kind != topUps {
 			o.decideTwice(order.OrderID, order.Version)

@@ -111,11 +111,11 @@ func (w *world) rotate(over <-chan struct{}) {
 	w.chain.Fund(common.HexToAddress(nextTreasury.address()), 100*funds, nil)
 	all := w.plan.rotations()
 	var last time.Time
-	chosen := rng.Perm(len(all))[:1+rng.IntN(3)]
-	if w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
-		chosen = append([]int{len(all) - 1}, chosen...)
+	chosen := rng.Perm(len(all))
+	if last := len(all) - 1; w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
+		chosen = append([]int{last}, slices.DeleteFunc(chosen, func(i int) bool { return i == last })...)
 	}
-	for _, i := range slices.Compact(chosen) {
+	for _, i := range chosen[:1+rng.IntN(3)] {
 		for nth, s := range all[i] {
 			if !pause(time.Duration(rng.Int64N(int64(10*time.Second))), over) || !w.may(s, last, over) {
 				break
