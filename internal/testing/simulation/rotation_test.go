@@ -84,21 +84,22 @@ func (p plan) rotations() [][]stage {
 			(SELECT FROM jobs WHERE kind = 'esim_reseal' AND status = 'succeeded' AND created_at > $1)`, forgets: true},
 	}}
 	if p.nextIssuer != "" {
-		all = append(all, succession(issuersSold, issuersRetired, p.issuer, p.nextIssuer))
+		all = append(all, p.succession(issuersSold, issuersRetired, p.issuer, p.nextIssuer))
 	}
 	if p.nextSupplier != "" {
-		all = append(all, succession(suppliersSold, suppliersRetired, p.supplier, p.nextSupplier))
+		all = append(all, p.succession(suppliersSold, suppliersRetired, p.supplier, p.nextSupplier))
 	}
 	return all
 }
 
-// succession is how one provider follows another.
-func succession(sold, retired, was, is string) []stage {
-	return []stage{
+// succession is how one provider follows another: it is added at the end, or preferred at once.
+func (p plan) succession(sold, retired, was, is string) []stage {
+	all := []stage{
 		{settings: map[string]string{sold: was + "," + is}},
 		{settings: map[string]string{sold: is + "," + was}},
 		{settings: map[string]string{sold: is, retired: was}},
 	}
+	return all[diceNamed(p.seed, "succession").IntN(2):]
 }
 
 // longestCheck is how long an operator waits for what a step needs, before something else is done first.

@@ -144,7 +144,7 @@ func aboutOperations(p *plan, rng *rand.Rand) {
 	p.refusing = p.operators > 0 && rng.IntN(2) == 0
 	p.dies(rng)
 	if rng.IntN(2) == 0 {
-		p.closes, p.processes = false, 2+rng.IntN(2)
+		p.closes, p.processes, p.over = false, 2+rng.IntN(2), 15*time.Second // while some do not know the new one
 		which := rng.IntN(3)
 		if which != 0 {
 			p.issuer, p.nextIssuer = lithic.Name, stripe.Name // both show cards on a page
