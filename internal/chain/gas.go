@@ -20,10 +20,10 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// CheckKeys fails when a relayer's transaction waits whose key is not here: without it its fee cannot be raised and gaps
-// in the nonces cannot be filled, and a payment waits for its open transaction. What a final block has used up needs no
-// key any more, as of a key that was retired since the database was copied: Maintain records how it has ended. Without
-// keys the relayer is nil.
+// CheckKeys fails when a relayer's transaction waits whose key is not here: without it its fee cannot be raised and
+// gaps in the nonces cannot be filled, and a payment waits for its open transaction. What a final block has used up
+// needs no key any more, as of a key that was retired since the database was copied: Maintain records how it has
+// ended. Without keys the relayer is nil.
 func (r *Relayer) CheckKeys(ctx context.Context, stored payment.Transactions) error {
 	open, err := stored.Relayers(ctx)
 	if err != nil {

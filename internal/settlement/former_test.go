@@ -44,9 +44,9 @@ func (r *remembering) Returned(context.Context, job.Fence, payment.Refund, payme
 	return nil
 }
 
-// TestRefundThatATreasuryHasPaidIsFound: the record of a refund was lost with the database, hours after it was paid. It
-// is recorded as it was made, and nothing is signed in addition: another treasury's nonce would be another payer's, which
-// the token does not refuse.
+// TestRefundThatATreasuryHasPaidIsFound: the record of a refund was lost with the database, hours after it was paid.
+// It is recorded as it was made, and nothing is signed in addition: another treasury's nonce would be another payer's,
+// which the token does not refuse.
 func TestRefundThatATreasuryHasPaidIsFound(t *testing.T) {
 	former, next := authtest.NewWallet(t, "former"), authtest.NewWallet(t, "next")
 	const amount = 15_000_000

@@ -134,9 +134,9 @@ func (s *Settlement) sign(
 }
 
 // newRefund makes the refund of a payment, which is stored before it is sent. One that one of our treasuries has paid
-// already is found on the chain and recorded as it is: a database that was put back may not know it, however long ago it
-// was paid, and the token would let another treasury pay it once more, because a nonce is one payer's. why says why an
-// operator has to decide.
+// already is found on the chain and recorded as it is: a database that was put back may not know it, however long ago
+// it was paid, and the token would let another treasury pay it once more, because a nonce is one payer's. why says why
+// an operator has to decide.
 func (s *Settlement) newRefund(
 	ctx context.Context, pay payment.Payment, earlier *payment.Refund,
 ) (r payment.Refund, why string, err error) {

@@ -104,9 +104,17 @@ func (w *world) books() invariants.Books {
 	return invariants.Books{
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
 		SecondAbove: int64(w.config.SecondOperator.Above),
-		SandboxURL:  w.issuer.url, IssuerURL: w.issuerBooks, SupplierURL: w.supplierBooks,
+		SandboxURL:  w.issuer.url, Issuers: named(w.issuerBooks), Suppliers: named(w.supplierBooks),
 		FromBlock: w.fromBlock, Answers: slices.Clone(w.told.answers), Down: w.told.downSpans,
 	}
+}
+
+// named is an address, where there is one.
+func named(url string) []string {
+	if url == "" {
+		return nil
+	}
+	return []string{url}
 }
 
 // awaitSettled waits until nothing is under way.

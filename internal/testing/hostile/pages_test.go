@@ -39,7 +39,7 @@ func TestHostilePages(t *testing.T) {
 	w := newWorld(t)
 	vendor := httptest.NewServer(lithicfake.New(lithicfake.Config{}))
 	t.Cleanup(func() { vendor.CloseClientConnections(); vendor.Close() })
-	w.books.IssuerURL = vendor.URL + "/control/books"
+	w.books.Issuers = []string{vendor.URL + "/control/books"}
 	w.start("ISSUER__PROVIDER", lithic.Name, "ISSUER__URL", vendor.URL, "ISSUER__KEY", lithicfake.DevKey,
 		"LITHIC__FLOAT_ACCOUNT", lithicfake.Float, "LITHIC__CARD_PROGRAM", lithicfake.Program,
 		"LITHIC__TRANSFER", "TRANSFER/ACCOUNT_TO_ACCOUNT/load")

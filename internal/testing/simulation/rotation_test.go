@@ -62,8 +62,9 @@ func (p plan) rotations() [][]stage {
 		{settings: map[string]string{"relayer.retired": nextRelayer.setting()}},
 		{settings: map[string]string{"relayer.keys": nextRelayer.setting(), "relayer.retired": relayer.PrivateKey},
 			retires: relayer.Address},
-		{settings: map[string]string{"relayer.retired": ""}, check: fmt.Sprintf(`SELECT $1::timestamptz IS NOT NULL AND NOT EXISTS
-			(SELECT FROM transactions WHERE lower(relayer) = lower('%s') AND status = 'open')`, relayer.Address)},
+		{settings: map[string]string{"relayer.retired": ""}, check: fmt.Sprintf(`SELECT $1::timestamptz IS NOT NULL
+			AND NOT EXISTS (SELECT FROM transactions WHERE lower(relayer) = lower('%s') AND status = 'open')`,
+			relayer.Address)},
 	}, {
 		{settings: map[string]string{"treasury.retired": nextTreasury.setting()}},
 		{settings: map[string]string{"treasury.key": nextTreasury.setting(), "treasury.retired": treasury.PrivateKey},

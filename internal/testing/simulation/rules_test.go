@@ -85,7 +85,9 @@ func (r *rules) linked(but *buyer, rng *rand.Rand) (link, bool) {
 
 // check looks into the database for what may not be there, and returns all that is broken. limited says that the issuer
 // limits what is spent, and skew is by how much a process's clock may be wrong.
-func (r *rules) check(ctx context.Context, conn *pgx.Conn, limited bool, skew time.Duration) ([]invariants.Violation, error) {
+func (r *rules) check(
+	ctx context.Context, conn *pgx.Conn, limited bool, skew time.Duration,
+) ([]invariants.Violation, error) {
 	for _, one := range r.never {
 		var claims int
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM payments WHERE nonce = $1", one.nonce).Scan(&claims); err != nil {
