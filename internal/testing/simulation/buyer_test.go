@@ -129,8 +129,8 @@ type purchase struct {
 	paid string
 	// odd says that more was done for it than a client should, and emptied that its payer's wallet was emptied.
 	odd, emptied bool
-	// kept says that the plan was gone that the money has arrived for, with the database that was put back: the money is
-	// its payer's, and is sent back.
+	// kept says that the plan was gone: with the database that was put back, where money that has arrived for it is its
+	// payer's and is sent back, or with a supplier that not every process sells over.
 	kept bool
 	// bare says that the request has no body: its path names the order. alone says that nothing odd is done for it.
 	bare, alone bool
@@ -265,7 +265,8 @@ func (p *purchase) pay(header string) known {
 			p.turnedAway(header, a)
 			return void
 		case a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests:
-			p.kept = p.of.world.plan.restores && a.body.Code == "terms_changed"
+			plan := p.of.world.plan
+			p.kept = (plan.restores || plan.nextSupplier != "") && a.body.Code == "terms_changed"
 			return over
 		}
 		p.of.sleep()
