@@ -66,6 +66,10 @@ func startPublicNode(
 	n.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ErrorLog: discardLog(),
 		Transport: local().Transport,
+		// It says why: an empty answer would be all that anybody sees.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
 	n.server = &http.Server{Handler: n, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discardLog()}
 	go func() {

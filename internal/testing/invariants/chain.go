@@ -220,6 +220,10 @@ func (n node) call(ctx context.Context, into any, method string, params ...any) 
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // as much of it as there is
+		return fmt.Errorf("%s: %s: %s", method, res.Status, bytes.TrimSpace(why))
+	}
 	var answer struct {
 		Result json.RawMessage
 		Error  *struct{ Message string }
