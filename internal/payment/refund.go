@@ -125,16 +125,9 @@ func (t *Treasury) Ready(ctx context.Context) error { return t.account.Ready(ctx
 // Accounts are all that a refund may have been paid from: the one in use, and those before it.
 func (t *Treasury) Accounts() []x402.Address { return append([]x402.Address{t.Address()}, t.former...) }
 
-// Find is the refund of a payment as an account would have made it. The chain tells whether it has, whatever our record
-// says, and paid is when: then the refund is recorded as it is, without a signature. earlier is the one of our record.
-func (t *Treasury) Find(from x402.Address, p Payment, earlier *Refund, now, paid time.Time) Refund {
-	r := t.begun(from, p, earlier, now)
-	r.SignedAt, r.Signature = paid, ""
-	return r
-}
-
-// begun is a refund without its signature. It keeps the identity and the amount of the earlier one, if there is one.
-func (t *Treasury) begun(from x402.Address, p Payment, earlier *Refund, now time.Time) Refund {
+// Unsigned is the refund of a payment as an account makes it, without its signature. The chain tells whether it was
+// made, whatever our record says. It keeps the identity and the amount of the earlier one, if there is one.
+func (t *Treasury) Unsigned(from x402.Address, p Payment, earlier *Refund, now time.Time) Refund {
 	r := Refund{
 		ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now,
 		Authorization: x402.Authorization{Value: p.Authorization.Value, Nonce: RefundNonce(p.Authorization)},
@@ -145,7 +138,7 @@ func (t *Treasury) begun(from x402.Address, p Payment, earlier *Refund, now time
 	if r.Status != RefundPaid {
 		r.Status = RefundSigned
 	}
-	r.SignedAt = now
+	r.SignedAt, r.Signature = now, ""
 	r.Authorization = x402.Authorization{
 		From: from, To: p.Authorization.From, Value: r.Authorization.Value, Nonce: r.Authorization.Nonce,
 		ValidBefore: uint64(now.Add(t.window).Unix()),
@@ -176,7 +169,7 @@ func (t *Treasury) Refund(
 	if by == nil {
 		return Refund{}, fmt.Errorf("sign the refund: the key of %s is not here", from)
 	}
-	r := t.begun(from, p, earlier, now)
+	r := t.Unsigned(from, p, earlier, now)
 	var err error
 	if r.Signature, err = by.SignAuthorization(ctx, t.domain, r.Authorization); err != nil {
 		return Refund{}, fmt.Errorf("sign the refund: %w", err)

@@ -152,13 +152,14 @@ func (s *Settlement) newRefund(
 		}
 	}
 	for _, of := range accounts {
-		found := t.Find(of, pay, earlier, now, now)
+		found := t.Unsigned(of, pay, earlier, now)
 		v, err := s.Chain.Verdict(ctx, found.Authorization, since)
 		switch {
 		case err != nil:
 			return r, "", fmt.Errorf("look for a refund by the treasury %s: %w", of, err)
 		case v.State == payment.Settled:
-			return t.Find(of, pay, earlier, now, v.Receipt.SettledAt), "", nil
+			found.SignedAt = v.Receipt.SettledAt
+			return found, "", nil
 		case v.State == payment.Void && v.Reason != payment.ReasonExpired:
 			return r, "the treasury " + of.String() + " has used its nonce: see whether it has paid", nil
 		case v.State == payment.Unknown:

@@ -114,8 +114,8 @@ func (w *world) rotate(over <-chan struct{}) {
 	all := w.plan.rotations()
 	var last time.Time
 	chosen := rng.Perm(len(all))
-	if last := len(all) - 1; w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
-		chosen = append([]int{last}, slices.DeleteFunc(chosen, func(i int) bool { return i == last })...)
+	if follows := len(all) - 1; w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
+		chosen = append([]int{follows}, slices.DeleteFunc(chosen, func(i int) bool { return i == follows })...)
 	}
 	for _, i := range chosen[:1+rng.IntN(3)] {
 		for nth, s := range all[i] {
