@@ -41,6 +41,9 @@ type bus struct {
 	// deaths counts the processes that died.
 	deaths int
 	trace  trace
+	// noted are the lines of what runs now. They have an order once nothing runs, that of their words: what runs at once
+	// may come in any order.
+	noted []string
 	// granted counts calls, and fates what became of them.
 	granted int
 	fates   map[fate]int
@@ -131,7 +134,7 @@ func (b *bus) ask(of *process, name string, give <-chan struct{}) (grant, error)
 	b.turns[key]++
 	c := &call{of: of, name: name, nth: b.turns[key], turn: make(chan grant, 1)}
 	if *wholeTrace {
-		b.trace.aside("  %s asks %s (%d) %s", of.name, name, c.nth, caller())
+		b.trace.aside(b.trace.line("  %s asks %s (%d) %s", of.name, name, c.nth, caller()))
 	}
 	b.mu.Unlock()
 	// The way there takes its own time, by what is asked for alone: callers that run at once may come in any order.
@@ -194,7 +197,18 @@ const collectEvery = 10_000
 func (b *bus) note(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trace.add(format, args...)
+	b.noted = append(b.noted, b.trace.line(format, args...))
+}
+
+// order puts what has been noted into the trace.
+func (b *bus) order() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.Sort(b.noted)
+	for _, line := range b.noted {
+		b.trace.put(line)
+	}
+	b.noted = b.noted[:0]
 }
 
 // quiet waits for a turn of something that belongs to no call: it takes no time, has no fate, and is not seen. So it is
@@ -238,6 +252,7 @@ func jitterOf(rng *rand.Rand, most time.Duration) time.Duration {
 func (b *bus) run(stop <-chan struct{}) {
 	for {
 		synctest.Wait()
+		b.order()
 		// Its time slice begins anew, while nothing else can run: within one that lasts for 10 ms the runtime interrupts
 		// what runs, wherever that is.
 		runtime.Gosched()
@@ -308,7 +323,7 @@ func (b *bus) grantOne() bool {
 	g := b.draw(c)
 	b.granted++
 	b.fates[g.fate]++
-	b.trace.add("%s %s%s", c.of.name, c.name, g.fate)
+	b.trace.put(b.trace.line("%s %s%s", c.of.name, c.name, g.fate))
 	c.turn <- g
 	return true
 }
@@ -403,18 +418,21 @@ func newTrace() trace {
 	return t
 }
 
-func (t *trace) add(format string, args ...any) {
-	t.sum.Write([]byte(t.aside(format, args...) + "\n"))
+func (t *trace) line(format string, args ...any) string {
+	return fmt.Sprintf("%12.6f ", time.Since(t.began).Seconds()) + fmt.Sprintf(format, args...)
+}
+
+func (t *trace) put(line string) {
+	io.WriteString(t.sum, line+"\n")
+	t.aside(line)
 }
 
 // aside adds a line for people alone.
-func (t *trace) aside(format string, args ...any) (line string) {
-	line = fmt.Sprintf("%12.6f ", time.Since(t.began).Seconds()) + fmt.Sprintf(format, args...)
+func (t *trace) aside(line string) {
 	t.lines = append(t.lines, line)
 	if len(t.lines) > 2*t.keep {
 		t.lines = slices.Clone(t.lines[t.keep:])
 	}
-	return line
 }
 
 // hash names a trace.

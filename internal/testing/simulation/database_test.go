@@ -3,14 +3,12 @@ package simulation_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -36,6 +34,9 @@ type server struct {
 
 func newServer(t testing.TB) *server {
 	t.Helper()
+	if admin, template, ok := strings.Cut(*servers, " "); ok {
+		return &server{admin: admin, template: template}
+	}
 	s := &server{admin: storetest.URL(t), template: storetest.EmptyURL(t)}
 	if err := run(t.Context(), s.template, clockSQL); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func (s *server) database(ctx context.Context) (address string, drop func(), err
 	if err != nil {
 		return "", nil, err
 	}
-	name := fmt.Sprintf("run_%d", s.next.Add(1))
+	name := fmt.Sprintf("run_%d_%d", os.Getpid(), s.next.Add(1))
 	if err := run(ctx, s.admin, "CREATE DATABASE "+name+" TEMPLATE "+from.Path[1:]); err != nil {
 		return "", nil, err
 	}
@@ -80,23 +81,10 @@ func withClock(address string) string {
 	return u.String()
 }
 
-// reach dials the server of an address, past every bus.
-func reach(address string) (func(ctx context.Context) (net.Conn, error), error) {
-	config, err := pgx.ParseConfig(address)
-	if err != nil {
-		return nil, err
-	}
-	network, at := pgconn.NetworkAddress(config.Host, config.Port)
-	return func(ctx context.Context) (net.Conn, error) {
-		// Whether it comes about does not depend on virtual time.
-		return (&net.Dialer{}).DialContext(context.WithoutCancel(ctx), network, at)
-	}, nil
-}
-
 func run(ctx context.Context, address, sql string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, address)
+	conn, err := connect(ctx, address)
 	if err != nil {
 		return err
 	}

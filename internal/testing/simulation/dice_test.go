@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -48,9 +50,10 @@ const (
 	whole = ahead + more + 2
 )
 
-// diceAt is the place of the cheap dice in a thread's own data, and lasting that of the text that says why what runs
-// may not be interrupted, both in words; negative where they were not found.
-var diceAt, lasting = findDice(), findLasting()
+// diceAt is the place of the cheap dice in a thread's own data, lasting that of the text that says why what runs may
+// not be interrupted, and lines that of what the thread has last looked up of the program's code, all in words; negative
+// where they were not found.
+var diceAt, lasting, lines = findDice(), findLasting(), findLines()
 
 // thread are the words of the running thread's own data.
 func thread() *[240]uint64 {
@@ -106,6 +109,24 @@ func findLasting() int {
 	return found
 }
 
+// lineWords is how much a thread remembers of what it has looked up of the program's code, which it does when a stack
+// grows: two times eight entries of three words. What it does not remember costs a throw of the dice.
+const lineWords = 2 * 8 * 3
+
+// findLines looks something up. The newest entry is the first one of its half.
+func findLines() int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	at := reflect.ValueOf(findLasting).Pointer()
+	runtime.FuncForPC(at).FileLine(at)
+	words := *thread()
+	first := slices.Index(words[:], uint64(at))
+	if first < 0 {
+		return -1
+	}
+	return first - int(at/8%2)*lineWords/2
+}
+
 // simulated is why a thread's work is not interrupted.
 const simulated = "simulation"
 
@@ -117,14 +138,37 @@ func release() {
 	}
 }
 
-// threads are those that have run something of a bubble. A thread that waits for the system may be replaced by another
+// threads are those that may run something of a bubble. A thread that waits for the system may be replaced by another
 // one at any time, so all of them have the same dice.
 var threads []uintptr
+
+// spareThreads is how many are made before the first world: the runtime makes none while it has one that does nothing,
+// and one made in the middle of a world would go on with dice of its own until the next call.
+const spareThreads = 8
+
+// makeThreads makes threads, and knows them.
+func makeThreads() {
+	var all sync.WaitGroup
+	made, end := make(chan uintptr), make(chan struct{})
+	for range spareThreads {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			made <- getm()
+			<-end
+		})
+	}
+	for range spareThreads {
+		threads = append(threads, <-made)
+	}
+	close(end)
+	all.Wait()
+}
 
 // calm are places of the cheap dice from which they do not fall so for a long while that the runtime remembers the
 // outcome of a type assertion. It does that once in forgets throws, and throws no more for what it remembers: when a
 // world is repeated, that would be another number of throws.
-var calm = func() (all [1024]uint64) {
+var calm = func() (all [256]uint64) {
 	place := uint64(1)
 	for i := range all {
 		for place = next(place, longWhile); !isCalm(place); place++ {
@@ -136,7 +180,7 @@ var calm = func() (all [1024]uint64) {
 
 const (
 	forgets   = 1024
-	longWhile = 2000
+	longWhile = 5000
 )
 
 // next is the place after so many throws.
@@ -153,9 +197,13 @@ func isCalm(place uint64) bool {
 	return true
 }
 
+func canFix() bool {
+	return diceAt >= 0 && lasting >= 0 && lines >= 0 && lines+lineWords < diceAt-whole
+}
+
 // fix sets the dice of all threads.
 func fix(seed uint64, what string, nth int) {
-	if diceAt < 0 || lasting < 0 {
+	if !canFix() {
 		return
 	}
 	if m := getm(); !slices.Contains(threads, m) {
@@ -171,6 +219,7 @@ func fix(seed uint64, what string, nth int) {
 	for _, m := range threads {
 		words := *(**[240]uint64)(unsafe.Pointer(&m))
 		copy(words[diceAt-whole:diceAt+1], dice[:])
+		clear(words[lines : lines+lineWords])
 		words[lasting] = uint64(uintptr(unsafe.Pointer(unsafe.StringData(simulated))))
 		words[lasting+1] = uint64(len(simulated))
 	}

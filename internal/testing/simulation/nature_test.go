@@ -82,6 +82,7 @@ func (w *world) reorganise(rng *rand.Rand) {
 	w.mu.Lock()
 	w.replaced++
 	w.mu.Unlock()
+	fix(w.bus.seed, "reorganisation", w.bus.granted)
 	w.bus.note("reorganisation of %d blocks, %d transactions lost, %v", depth, lost, err)
 }
 

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +27,8 @@ type wire struct {
 	of    *process
 	bus   *bus
 	world *database
+	// at is the path of the server's socket.
+	at    string
 	inner *session
 
 	mu sync.Mutex
@@ -60,9 +61,7 @@ type database struct {
 	url string
 	// own is the connection of those who look, one at a time; nil before.
 	own *pgx.Conn
-	// dial reaches the server, past the bus.
-	dial func(ctx context.Context) (net.Conn, error)
-	now  func() time.Time
+	now func() time.Time
 	// mu guards free, which are sessions that nobody has.
 	mu   sync.Mutex
 	free []*session
@@ -74,6 +73,12 @@ type session struct {
 	net.Conn
 	// start is the message that it began with, and hello what the server said to that.
 	start, hello []byte
+}
+
+// send sends all of b.
+func (s *session) send(b []byte) error {
+	_, err := s.Write(b)
+	return err
 }
 
 // idle takes a session that began with a message; nil where nobody has left one.
@@ -100,7 +105,7 @@ func (d *database) keep(s *session) {
 // look is the connection, past the bus, of those who look at the world.
 func (d *database) look(ctx context.Context) (_ *pgx.Conn, err error) {
 	if d.own == nil || d.own.IsClosed() {
-		d.own, err = pgx.Connect(ctx, d.url)
+		d.own, err = connect(ctx, d.url)
 	}
 	return d.own, err
 }
@@ -120,11 +125,11 @@ func (d *database) close(ctx context.Context) {
 
 // dialer is how a process reaches the database.
 func (d *database) dialer(of *process) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return func(_ context.Context, _, at string) (net.Conn, error) {
 		if of.isDead() {
 			return nil, errDead
 		}
-		w := &wire{of: of, bus: d.bus, world: d, changed: make(chan struct{}), stmts: map[string]string{}}
+		w := &wire{of: of, bus: d.bus, world: d, at: at, changed: make(chan struct{}), stmts: map[string]string{}}
 		if !of.hold(w) {
 			return nil, errDead
 		}
@@ -154,6 +159,7 @@ func (g grant) after(of *process, give <-chan struct{}) error {
 		of.kill()
 		return errDead
 	}
+	fix(g.dice, "wait", 0) // for others, meanwhile: what it has thrown for itself may differ
 	if !pause(g.answer, of.dead, give) || !of.goOn(g.answer, give) {
 		if of.isDead() {
 			return errDead
@@ -279,9 +285,9 @@ func (w *wire) send(out []byte) (err error) {
 	w.untold = false
 	if told {
 		now := w.world.now().UTC().Format(time.RFC3339Nano)
-		err = w.write(append(query("SET simulation.now = '"+now+"'"), out...))
+		err = w.inner.send(append(query("SET simulation.now = '"+now+"'"), out...))
 	} else {
-		err = w.write(out)
+		err = w.inner.send(out)
 	}
 	if err != nil {
 		return err
@@ -298,7 +304,7 @@ func (w *wire) send(out []byte) (err error) {
 // connect sends a start-up message, or takes a session that began with the same one.
 func (w *wire) connect(start []byte) (err error) {
 	for w.inner = w.world.idle(start); w.inner != nil; w.inner = w.world.idle(start) {
-		if err = w.write(query("DISCARD ALL")); err == nil {
+		if err = w.inner.send(query("DISCARD ALL")); err == nil {
 			if _, _, err = w.answer(); err == nil {
 				break
 			}
@@ -306,12 +312,12 @@ func (w *wire) connect(start []byte) (err error) {
 		w.bus.bury(w.inner) // somebody has ended it
 	}
 	if w.inner == nil {
-		conn, err := w.world.dial(context.Background())
+		conn, err := dialSocket(w.at)
 		if err != nil {
 			return err
 		}
 		w.inner = &session{Conn: conn, start: bytes.Clone(start)}
-		if err := w.write(start); err != nil {
+		if err := w.inner.send(start); err != nil {
 			return err
 		}
 		if w.inner.hello, _, err = w.answer(); err != nil {
@@ -376,7 +382,7 @@ func (w *wire) gone() (gone <-chan struct{}, end func()) {
 func (w *wire) answer() (said, rest []byte, err error) {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := w.read(buf)
+		n, err := w.inner.Read(buf)
 		if err != nil {
 			return said, nil, err
 		}
@@ -437,7 +443,7 @@ func (w *wire) receive() error {
 		return nil
 	}
 	buf := make([]byte, 64<<10)
-	n, err := w.read(buf)
+	n, err := w.inner.Read(buf)
 	if err == nil {
 		w.received(buf[:n])
 	}
@@ -450,29 +456,6 @@ func (w *wire) received(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in = append(w.in, b...)
-}
-
-// write asks the server. The thread may be another one afterwards, as it may be after a read.
-func (w *wire) write(b []byte) error {
-	letRun()
-	_, err := w.inner.Write(b)
-	fix(w.bus.seed, "write", w.bus.granted)
-	return err
-}
-
-// letRun lets everything run that can. Otherwise it would do so while the server is waited for, if it has to be waited
-// for, and else afterwards.
-func letRun() {
-	for range 3 { // from time to time the runtime takes the one that yields at once
-		runtime.Gosched()
-	}
-}
-
-// read waits for the server.
-func (w *wire) read(buf []byte) (int, error) {
-	n, err := w.inner.Read(buf)
-	fix(w.bus.seed, "read", w.bus.granted)
-	return n, err
 }
 
 // idle reports whether the server waits for the next transaction.
@@ -511,13 +494,13 @@ func (w *wire) end(read bool) {
 // abort reads to the end of what was sent and rolls back, and reports whether that is over.
 func (w *wire) abort() bool {
 	sync := append([]byte{'S'}, 0, 0, 0, 4)
-	if err := w.write(append(sync, query("ROLLBACK")...)); err != nil {
+	if err := w.inner.send(append(sync, query("ROLLBACK")...)); err != nil {
 		return false
 	}
 	want := w.front.asked + 2
 	buf := make([]byte, 64<<10)
 	for w.back.ready < want {
-		n, err := w.read(buf)
+		n, err := w.inner.Read(buf)
 		if err != nil {
 			return false
 		}

@@ -269,6 +269,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		time0.stop(time.Now())
 	})
 	release()
+	w.bus.order()
 	out.trace, out.lines, out.granted, out.fates = w.bus.trace.hash(), w.bus.trace.lines, w.bus.granted, w.bus.fates
 	out.crashes = w.crashes
 	out.bought = w.bought()
@@ -410,9 +411,9 @@ func (w *world) isWell() bool {
 // calm ends all faults.
 func (w *world) calm() {
 	w.bus.mu.Lock()
-	defer w.bus.mu.Unlock()
 	w.bus.weather = weather{latency: w.plan.weather.latency}
-	w.bus.trace.add("calm")
+	w.bus.mu.Unlock()
+	w.bus.note("calm")
 }
 
 // longest is how long a world may take to come to rest: longer than a payment is valid and a provider is waited for.
