@@ -27,7 +27,9 @@ func TestGoodBooksBreakNothing(t *testing.T) {
 	refundByHand(sent, bob)
 	proven := good()
 	signed(proven)
-	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved, sent, proven} {
+	unloaded := good()
+	unloaded.cards[1].Status, unloaded.issuer.Cards[1].Status, unloaded.issuer.Cards[1].LoadCents = "PENDING", "live", 0
+	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved, sent, proven, unloaded} {
 		for _, v := range r.check() {
 			t.Error(v)
 		}

@@ -212,10 +212,12 @@ func theMoneyAddsUp(r *records) []string {
 	for _, a := range r.issuer.Cards {
 		accounts[a.ID] = a
 		c, ok := cards[lower(a.Reference)]
-		if empty := a.LoadCents == 0 && orders[c.Order].Status == "refunded"; ok && !empty &&
-			(a.LoadCents != c.LoadCents || a.LoadCents > orders[c.Order].PriceCents) {
-			f.add("order %s paid %d cents, its card is for %d, the issuer loaded %d", c.Order, orders[c.Order].PriceCents,
-				c.LoadCents, a.LoadCents)
+		o := orders[c.Order]
+		// One that was made and never loaded is nobody's: its order was refunded, or an operator decides.
+		empty := a.LoadCents == 0 && (o.Status == "refunded" || o.Status == "operator_review")
+		if ok && !empty && (a.LoadCents != c.LoadCents || a.LoadCents > o.PriceCents) {
+			f.add("order %s paid %d cents, its card is for %d, the issuer loaded %d",
+				o.ID, o.PriceCents, c.LoadCents, a.LoadCents)
 		}
 	}
 	closings := r.closingsByReference()

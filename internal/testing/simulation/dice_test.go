@@ -51,8 +51,8 @@ const (
 )
 
 // diceAt is the place of the cheap dice in a thread's own data, lasting that of the text that says why what runs may
-// not be interrupted, and lines that of what the thread has last looked up of the program's code, all in words; negative
-// where they were not found.
+// not be interrupted, and lines that of what the thread has last looked up of the program's code, all in words. They
+// are negative where they were not found.
 var diceAt, lasting, lines = findDice(), findLasting(), findLines()
 
 // thread are the words of the running thread's own data.

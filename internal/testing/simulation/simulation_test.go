@@ -155,8 +155,8 @@ func (o outcome) String() string {
 		o.lasted.Round(time.Second))
 }
 
-// unrepeated is a kept seed whose world over PostgreSQL does not always pass it: what the runtime has remembered of type
-// assertions before the world began it does not look up again, which is other numbers of throws from process to process.
+// unrepeated is a kept seed whose world over PostgreSQL does not always pass it: what the runtime has remembered of
+// type assertions before the world began it does not look up again, so it throws the dice less often.
 var unrepeated = []uint64{16}
 
 // TestSeedIsRepeatedExactly: a run is made by its seed alone. Each is one of a process of its own: what a process has

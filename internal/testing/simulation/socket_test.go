@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// socket is a connection to PostgreSQL that the runtime does not know to wait: while it does, nothing else runs, and the
-// thread stays. Otherwise, as the machine has it, another thread may go on, with dice of its own.
+// socket is a connection to PostgreSQL that the runtime does not know to wait: while it does, nothing else runs, and
+// the thread stays. Otherwise, as the machine has it, another thread may go on, with dice of its own.
 type socket struct{ fd int }
 
 // dialSocket reaches a server by the path of its socket.
