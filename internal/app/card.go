@@ -63,6 +63,7 @@ func (a *App) cards(p *Parts) (Made, error) {
 		Paused: c.IssuePaused, Switches: p.Switches, Payments: p.Payments,
 		Workers: p.Workers(settlement.Fulfilling, card.FeeJob),
 		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
+		Working:          a.working,
 		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
 	})
 	made := Made{

@@ -350,7 +350,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
-		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
+		Deadline: c.Deadline, Working: a.working, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 		SyncEvery: c.SyncEvery, Limits: p.limits, Metrics: a.metrics,
 	})
 	p.noticed = append(p.noticed, e.Refresh)

@@ -144,6 +144,9 @@ func (a *App) newRunner(p *Parts) *job.Runner {
 	})
 }
 
+// working is since when the runner, which is made after the products, has been claiming jobs.
+func (a *App) working() time.Time { return a.runner.Working() }
+
 func (a *App) settlement(p *Parts) *settlement.Settlement {
 	following := a.chain.Following()
 	final := following.Final()

@@ -35,8 +35,14 @@ type Provider struct {
 	// Poll is how often a pending call is read at first; Deadline is how long it may stay pending before an operator
 	// looks at it.
 	Poll, Deadline time.Duration
-	Now            func() time.Time
+	// Working is since when this process has been able to ask, without an interruption; nil is always.
+	Working func() time.Time
+	Now     func() time.Time
 }
+
+// catchUp is how long after an interruption nobody gives up: what a provider has had for longer than its deadline, it
+// was not asked about meanwhile.
+const catchUp = 10 * time.Minute
 
 // Traits are a provider's properties that decide what may be done after an unknown outcome.
 type Traits struct {
@@ -145,8 +151,14 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], beg
 	return Outcome[T]{Kind: Known, Record: record}, nil
 }
 
-// Wait says when to look again at a call that is pending since a time; ok is false once its deadline has passed.
+// Wait says when to look again at a call that is pending since a time; ok is false once its deadline has passed. After
+// an interruption what is older is looked at a few times first, at once and then ever more seldom.
 func (p Provider) Wait(since time.Time) (after time.Duration, ok bool) {
 	gone := p.Now().Sub(since)
-	return job.Pace(p.Poll, gone), gone <= p.Deadline
+	after, ok = job.Pace(p.Poll, gone), gone <= p.Deadline
+	if p.Working == nil {
+		return after, ok
+	}
+	working := p.Now().Sub(p.Working())
+	return min(after, max(p.Poll, working/2)), ok || working <= min(p.Deadline, catchUp)
 }

@@ -278,6 +278,33 @@ func TestPendingCallIsReadUpToTheDeadline(t *testing.T) {
 	})
 }
 
+// TestNobodyGivesUpRightAfterAnInterruption: nobody has asked for all the time about what is pending for long. It is
+// looked at anew, at once and then ever more seldom.
+func TestNobodyGivesUpRightAfterAnInterruption(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		deadline, pending, working time.Duration // the last one is how long
+		after                      time.Duration
+		waits                      bool
+	}{
+		{time.Hour, 59 * time.Minute, 20 * time.Hour, 59 * time.Minute / 20, true},
+		{time.Hour, 61 * time.Minute, 20 * time.Hour, 61 * time.Minute / 20, false},
+		{time.Hour, 20 * time.Hour, time.Second, time.Second, true},
+		{time.Hour, 20 * time.Hour, 10 * time.Minute, 5 * time.Minute, true},
+		{time.Hour, 20 * time.Hour, 11 * time.Minute, 330 * time.Second, false},
+		{24 * time.Hour, 20 * time.Hour, 3 * time.Second, 1500 * time.Millisecond, true},
+		{time.Minute, 20 * time.Hour, 61 * time.Second, 30500 * time.Millisecond, false},
+	} {
+		p := fulfilment.Provider{
+			Poll: time.Second, Deadline: c.deadline, Now: func() time.Time { return noon },
+			Working: func() time.Time { return noon.Add(-c.working) },
+		}
+		if after, ok := p.Wait(noon.Add(-c.pending)); after != c.after || ok != c.waits {
+			t.Errorf("%+v: waits %s, %t", c, after, ok)
+		}
+	}
+}
+
 func TestRefusalWithoutAReasonIsUnstated(t *testing.T) {
 	var none *fulfilment.Refusal
 	if no := none.Stated(); no.Code != fulfilment.RefusedUnstated {

@@ -50,8 +50,10 @@ type Config struct {
 // Runner claims jobs and runs them.
 type Runner struct {
 	Config
-	owner    string
-	claims   atomic.Uint64
+	owner  string
+	claims atomic.Uint64
+	// working is since when jobs are claimed, in nanoseconds; zero is not at present.
+	working  atomic.Int64
 	tracer   trace.Tracer
 	handlers map[Kind]Handler
 	periodic []periodic
@@ -272,8 +274,10 @@ func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 	rows, err := r.Queue.Claim(ctx, by, q.class, kinds, limit, r.TTL)
 	if err != nil {
 		r.Log.Error("jobs not claimed", "error", err)
+		r.working.Store(0)
 		return 0
 	}
+	r.working.CompareAndSwap(0, r.Now().UnixNano())
 	for _, row := range rows {
 		if !r.begin() {
 			continue // only after drain began, which waits for this loop first
@@ -287,6 +291,14 @@ func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 		}()
 	}
 	return len(rows)
+}
+
+// Working is since when jobs are claimed without an interruption: since the start, or a database that was away.
+func (r *Runner) Working() time.Time {
+	if since := r.working.Load(); since != 0 {
+		return time.Unix(0, since)
+	}
+	return r.Now()
 }
 
 func (r *Runner) announce(ctx context.Context) {

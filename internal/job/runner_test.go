@@ -339,3 +339,48 @@ func TestEachClaimHasAFenceOfItsOwn(t *testing.T) {
 		}
 	})
 }
+
+// absent is a queue that is away at times.
+type absent struct {
+	memory.Jobs
+	away atomic.Bool
+}
+
+func (a *absent) Claim(
+	ctx context.Context, by string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
+) ([]job.Row, error) {
+	if a.away.Load() {
+		return nil, errBoom
+	}
+	return a.Jobs.Claim(ctx, by, class, kinds, limit, ttl)
+}
+
+// TestRunnerKnowsSinceWhenItWorks: since its start, and again since its queue is back.
+func TestRunnerKnowsSinceWhenItWorks(t *testing.T) {
+	story(t, func(k kitchen) {
+		queue := &absent{Jobs: k.queue}
+		r := k.runner(job.Config{Queue: queue}, func(context.Context, *job.Lease) (job.Outcome, error) {
+			return job.Done(), nil
+		})
+		time.Sleep(time.Hour) // nobody has started it
+		began := time.Now()
+		stop := k.start(r)
+		settle(time.Hour)
+		if at := r.Working(); at.Sub(began) > time.Minute {
+			t.Errorf("an hour after the start it works since %s of it", at.Sub(began))
+		}
+		queue.away.Store(true)
+		settle(time.Hour)
+		if at := r.Working(); !at.Equal(time.Now()) {
+			t.Errorf("without its queue it works since %s ago", time.Since(at))
+		}
+		queue.away.Store(false)
+		settle(time.Hour)
+		if at := time.Since(r.Working()); at < 59*time.Minute || at > time.Hour {
+			t.Errorf("an hour after its queue is back it works since %s ago", at)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -49,6 +49,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the issuer may leave a card pending before an operator looks at it.
 	Deadline time.Duration
+	// Working is since when the issuer could be asked, see fulfilment.Provider.
+	Working func() time.Time
 	// UnsettledPercent is the share of the float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 }
@@ -92,7 +94,7 @@ func (c *Cards) provider(of *provider) fulfilment.Provider {
 
 // anyProvider is how long each issuer is waited for.
 func (c *Cards) anyProvider() fulfilment.Provider {
-	return fulfilment.Provider{Name: "issuer", Poll: c.Poll, Deadline: c.Deadline, Now: c.Now}
+	return fulfilment.Provider{Name: "issuer", Poll: c.Poll, Deadline: c.Deadline, Working: c.Working, Now: c.Now}
 }
 
 // Kind implements checkout.Product.

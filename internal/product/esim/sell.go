@@ -54,6 +54,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the supplier may leave an order pending before an operator looks at it.
 	Deadline time.Duration
+	// Working is since when the supplier could be asked, see fulfilment.Provider.
+	Working func() time.Time
 	// UnsettledPercent is the share of the float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 	// Waiters is how many paid requests may wait for their eSIM at once; others are answered without it.
@@ -108,7 +110,9 @@ func (e *Esims) provider(of *provider) fulfilment.Provider {
 
 // anyProvider is how long each supplier is waited for.
 func (e *Esims) anyProvider() fulfilment.Provider {
-	return fulfilment.Provider{Name: "supplier", Poll: e.Poll, Deadline: e.Deadline, Now: e.Now}
+	return fulfilment.Provider{
+		Name: "supplier", Poll: e.Poll, Deadline: e.Deadline, Working: e.Working, Now: e.Now,
+	}
 }
 
 // Kind implements checkout.Product.

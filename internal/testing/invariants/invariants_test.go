@@ -729,6 +729,27 @@ func TestReturnedMoneySellsNoCard(t *testing.T) {
 	}
 }
 
+// TestRefusedGoodsOfALostOrderAreNobodys: a restore has lost an order that a provider had refused. What was never
+// delivered may stand in its books; anything else may not, nor may it where nothing was lost.
+func TestRefusedGoodsOfALostOrderAreNobodys(t *testing.T) {
+	for _, c := range []struct {
+		card, esim string
+		lost       bool
+		want       int
+	}{{"declined", "cancelled", true, 0}, {"declined", "cancelled", false, 2}, {"live", "released", true, 2}} {
+		r := good()
+		sellEsim(r)
+		if c.lost {
+			r.lost = []Gap{{To: 1}}
+		}
+		r.issuer.Cards = append(r.issuer.Cards, issuerCard{ID: "crd_x", Reference: "ref-x", Status: c.card})
+		r.supplier.Esims = append(r.supplier.Esims, supplierEsim{ID: "esm_x", Reference: "ref-y", Status: c.esim})
+		if broken := append(deliveryNeedsATransfer(r), esimNeedsATransfer(r)...); len(broken) != c.want {
+			t.Errorf("%+v: %v", c, broken)
+		}
+	}
+}
+
 // TestLostRefundIsFoundOnTheChain: a restore has lost an order with its refund, and the program says where both are.
 func TestLostRefundIsFoundOnTheChain(t *testing.T) {
 	r := good()

@@ -116,6 +116,7 @@ func (w *world) lighten() {
 	if w.lit != nil {
 		close(w.lit)
 		w.lit = nil
+		w.rules.wasBack(time.Now())
 	}
 }
 

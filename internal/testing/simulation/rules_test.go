@@ -37,6 +37,8 @@ type rules struct {
 	closed []closed
 	// retired are relayers that may only finish what they have begun.
 	retired []retirement
+	// back is when everything ran again after it was dark for long.
+	back []time.Time
 	// poor are wallets that have little.
 	poor []poor
 }
@@ -63,6 +65,12 @@ func (r *rules) neverClaimed(payment, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.never = append(r.never, unclaimable{nonceOf(payment), why})
+}
+
+func (r *rules) wasBack(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.back = append(r.back, at)
 }
 
 func (r *rules) made(l link) {
@@ -110,7 +118,7 @@ func (r *rules) check(
 		}
 	}
 	err := errors.Join(r.checkClosed(ctx, conn, skew), r.checkRetired(ctx, conn, skew), r.checkKnown(ctx, conn),
-		r.checkFees(ctx, conn, limited))
+		r.checkPatience(ctx, conn, skew), r.checkFees(ctx, conn, limited))
 	return r.broken, err
 }
 
@@ -123,6 +131,22 @@ func (r *rules) checkKnown(ctx context.Context, conn *pgx.Conn) error {
 		r.broke("what belongs to a provider that some processes know is not left to an operator", "%d orders and fees", left)
 	}
 	return err
+}
+
+// checkPatience looks for what was left to an operator because a provider had not ended it while nobody could ask.
+func (r *rules) checkPatience(ctx context.Context, conn *pgx.Conn, skew time.Duration) error {
+	for _, at := range r.back {
+		var left int
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM timeline WHERE to_status = 'operator_review'
+			AND reason LIKE '%for too long' AND at BETWEEN $1 AND $2`, at, at.Add(doubtDeadline-skew)).Scan(&left)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			r.broke("after a long outage providers are asked anew before an operator is", "%d orders", left)
+		}
+	}
+	return nil
 }
 
 // checkFees looks at what became of the issue fees.
