@@ -102,11 +102,12 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	log := r.log.With("process", p.name)
 	live := func(kinds ...job.Kind) availability.Check { return availability.Workers(s.queue, now, kinds...) }
 	c := r.settings
-	cards, err := r.cards(p, c, kept, live(settlement.Fulfilling, card.FeeJob))
+	working := func() time.Time { return s.runner.Working() }
+	cards, err := r.cards(p, c, kept, live(settlement.Fulfilling, card.FeeJob), working)
 	if err != nil {
 		return nil, err
 	}
-	esims, err := r.esims(p, c, kept, live(settlement.Fulfilling, esim.Syncing))
+	esims, err := r.esims(p, c, kept, live(settlement.Fulfilling, esim.Syncing), working)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,9 @@ var (
 	madeSuppliers = []provider.Supplier{sandbox.AsSupplier(), esimaccess.AsSupplier(), esimgo.AsSupplier()}
 )
 
-func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live availability.Check) (*card.Cards, error) {
+func (r *inMemory) cards(
+	p *process, c app.Config, kept *memory.Store, live availability.Check, working func() time.Time,
+) (*card.Cards, error) {
 	at := slices.IndexFunc(madeIssuers, func(i provider.Issuer) bool { return i.Name == c.IssuerProvider })
 	of, err := madeIssuers[at].Dial(provider.Config{
 		URL: c.IssuerURL, Key: c.IssuerKey, CallTimeout: callTimeout, VisibilityDelay: c.IssuerVisibilityDelay, Own: c.Own,
@@ -232,11 +235,14 @@ func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live avai
 	sold.Embed, _ = of.(card.Embed)
 	return card.New(card.Config{
 		Store: kept.Cards(), Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
-		Deadline: undecidedFor(c.IssuerProvider, c.IssuerDeadline), Providers: []card.Provider{sold}, Log: r.log,
+		Deadline: undecidedFor(c.IssuerProvider, c.IssuerDeadline), Working: working, Providers: []card.Provider{sold},
+		Log: r.log,
 	}), nil
 }
 
-func (r *inMemory) esims(p *process, c app.Config, kept *memory.Store, live availability.Check) (*esim.Esims, error) {
+func (r *inMemory) esims(
+	p *process, c app.Config, kept *memory.Store, live availability.Check, working func() time.Time,
+) (*esim.Esims, error) {
 	name := c.Esim.Provider
 	at := slices.IndexFunc(madeSuppliers, func(s provider.Supplier) bool { return s.Name == name })
 	of, err := madeSuppliers[at].Dial(provider.Config{
@@ -259,8 +265,8 @@ func (r *inMemory) esims(p *process, c app.Config, kept *memory.Store, live avai
 	return esim.New(esim.Config{
 		Store: kept.Esims(), Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
 		MarginBPS: c.Esim.MarginBPS, StaleAfter: c.Esim.StaleAfter, SyncEvery: c.Esim.SyncEvery, Poll: c.Esim.Poll,
-		CallTimeout: callTimeout, Deadline: undecidedFor(name, c.Esim.Deadline), Waiters: c.Esim.Waiters, Log: r.log,
-		Providers: []esim.Provider{sold},
+		CallTimeout: callTimeout, Deadline: undecidedFor(name, c.Esim.Deadline), Working: working, Waiters: c.Esim.Waiters,
+		Log: r.log, Providers: []esim.Provider{sold},
 	}), nil
 }
 
