@@ -152,13 +152,18 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], beg
 }
 
 // Wait says when to look again at a call that is pending since a time; ok is false once its deadline has passed. After
-// an interruption what is older is looked at a few times first, at once and then ever more seldom.
+// an interruption nobody gives up before it was looked at a few times.
 func (p Provider) Wait(since time.Time) (after time.Duration, ok bool) {
-	gone := p.Now().Sub(since)
-	after, ok = job.Pace(p.Poll, gone), gone <= p.Deadline
+	ok = p.Now().Sub(since) <= p.Deadline
+	return p.Pace(since), ok || p.Working != nil && p.Now().Sub(p.Working()) <= min(p.Deadline, catchUp)
+}
+
+// Pace says when to look again at what is awaited since a time: ever more seldom. After an interruption what is older is
+// looked at at once, and then ever more seldom again.
+func (p Provider) Pace(since time.Time) time.Duration {
+	after := job.Pace(p.Poll, p.Now().Sub(since))
 	if p.Working == nil {
-		return after, ok
+		return after
 	}
-	working := p.Now().Sub(p.Working())
-	return min(after, max(p.Poll, working/2)), ok || working <= min(p.Deadline, catchUp)
+	return min(after, max(p.Poll, p.Now().Sub(p.Working())/2))
 }

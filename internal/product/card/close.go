@@ -167,6 +167,9 @@ func (c *Closings) Jobs() []job.Work {
 
 const longestHold = 32 * 24 * time.Hour
 
+// seldom is how often a closing is looked at that waits for what may take weeks, at least.
+const seldom = time.Hour
+
 // Close handles a closing: it takes every step that is possible now.
 func (c *Closings) Close(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[CloseArgs](l.Row())
@@ -270,7 +273,7 @@ func (c *Closings) lock(ctx context.Context, at *provider, l *job.Lease, a Close
 	case errors.Is(err, ErrBusy):
 		// A top-up that the issuer may have been asked for is on the card, or is refunded, before the remainder is read. An
 		// operator may have to decide about it.
-		return snooze(a, job.Pace(c.Cards.Poll, c.Cards.Now().Sub(a.Since)))
+		return snooze(a, min(c.Cards.provider(at).Pace(a.Since), seldom))
 	case err != nil:
 		return a, nil, fmt.Errorf("take the card: %w", err)
 	}
@@ -308,7 +311,7 @@ func (c *Closings) measure(
 	case left.Held && now.Sub(a.Since) > cmp.Or(c.LongestHold, longestHold):
 		return review(a, "a merchant holds a part of the card's balance for too long")
 	case left.Held:
-		return snooze(a, min(job.Pace(c.Cards.Poll, now.Sub(a.Since)), time.Hour))
+		return snooze(a, min(c.Cards.provider(at).Pace(a.Since), seldom))
 	case left.Available > books:
 		return review(a, fmt.Sprintf("%s is left on the card, and our books have only put %s on it", left.Available, books))
 	case left.Available > 0 && left.Available == a.Short:

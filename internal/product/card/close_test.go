@@ -86,6 +86,8 @@ type closer struct {
 	refunds *chest
 	admin   card.CloseAdmin
 	order   order.ID
+	// working is since when the issuer could be asked.
+	working time.Time
 }
 
 // closing tells a story of a card on which 15.00 are left.
@@ -96,6 +98,7 @@ func closing(t *testing.T, limits bool, traits fulfilment.Traits, tell func(c *c
 		c.refunds.shop = c
 		c.issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Limits: limits, Traits: traits})
 		cfg := c.Config
+		cfg.Working = func() time.Time { return c.working }
 		cfg.Providers = []card.Provider{{
 			Issuer: c.issuer, Vault: c.issuer, Stock: c.issuer, Lister: c.issuer, Controls: c.issuer, Closer: c.issuer,
 			Traits: traits, Capabilities: c.issuer.Capabilities(),
@@ -330,6 +333,22 @@ func TestHeldMoneyIsWaitedFor(t *testing.T) {
 		c.pass(3 * longestHold / 2)
 		if row := c.row(); row.Status != job.OperatorReview {
 			c.Errorf("after too long a hold, the closing is %s", row.Status)
+		}
+	})
+}
+
+// TestClosingThatWaitsIsLookedAtAnewAfterAnOutage: held money and a card that somebody else works on may be waited for
+// for weeks, and are looked at seldom then. What happened during an outage is not one more of these waits late.
+func TestClosingThatWaitsIsLookedAtAnewAfterAnOutage(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		c.issuer.Hold(c.T, c.sold().Account, 400)
+		c.close()
+		c.pass(20 * time.Minute)
+		seldom := c.row().RunAt
+		c.working = seldom.Add(-2 * time.Second)
+		c.pass(time.Until(seldom) + 2*time.Second)
+		if next := c.row().RunAt.Sub(seldom); next <= 0 || next > 10*time.Second {
+			c.Errorf("seconds after an outage, it is looked at again after %s", next)
 		}
 	})
 }
