@@ -40,10 +40,7 @@ func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	runtime.MemProfileRate = 0 // it throws the runtime's dice
 	debug.SetGCPercent(-1)
-	// What runs before the first world remembers as little as can be.
 	makeThreads()
-	fix(0, "begin", 0)
-	release()
 	os.Exit(storetest.Main(m))
 }
 
@@ -155,10 +152,6 @@ func (o outcome) String() string {
 		o.lasted.Round(time.Second))
 }
 
-// unrepeated is a kept seed whose world over PostgreSQL does not always pass it: what the runtime has remembered of
-// type assertions before the world began it does not look up again, so it throws the dice less often.
-var unrepeated = []uint64{16}
-
 // TestSeedIsRepeatedExactly: a run is made by its seed alone. Each is one of a process of its own: what a process has
 // done before throws the runtime's dice, too.
 func TestSeedIsRepeatedExactly(t *testing.T) {
@@ -174,9 +167,7 @@ func TestSeedIsRepeatedExactly(t *testing.T) {
 		all = []kept{{*firstSeed, cmp.Or(*about, themeOf(*firstSeed))}}
 	}
 	for _, k := range all {
-		if !slices.Contains(unrepeated, k.seed) || *firstSeed != 0 {
-			s.isRepeated(t, "TestSeeds", k)
-		}
+		s.isRepeated(t, "TestSeeds", k)
 		s.isRepeated(t, "TestSeedsInMemory", k)
 	}
 }

@@ -231,8 +231,10 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		defer drop()
 	}
 	collectGarbage()
+	forget()
 	lastID = 0 // as when a program starts: ids are the same whenever their world is
 	synctest.Test(t, func(t *testing.T) {
+		fix(p.seed, "world", 0)
 		began := time.Now()
 		// Made here, because virtual time stands still while anything waits for a channel of somewhere else.
 		bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float, SupplierFloat: p.supplierFloat()})
