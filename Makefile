@@ -4,7 +4,7 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 BIN := bin/roamcard
-GO_SOURCES := $(shell find cmd internal ent gen clients/go \( -name '*.go' -o -name go.mod -o -name go.sum \) -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum go.work
+GO_SOURCES := $(shell find cmd internal ent gen clients/agent clients/go \( -name '*.go' -o -name go.mod -o -name go.sum \) -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum go.work
 PAGES := $(shell find internal/transport/web/dist -type f 2>/dev/null)
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)

@@ -32,12 +32,13 @@ require (
 	github.com/holiman/uint256 v1.3.2
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/pressly/goose/v3 v3.30.1
 	github.com/prometheus/client_golang v1.25.0
+	github.com/roamcard/roamcard/clients/agent v0.0.0
 	github.com/roamcard/roamcard/clients/go v0.0.0
 	github.com/roamcard/roamcard/gen/go v0.0.0
 	github.com/roamcard/roamcard/internal/handshake v0.0.0
+	github.com/roamcard/roamcard/internal/keystore v0.0.0
 	github.com/roamcard/roamcard/internal/money v0.0.0
 	github.com/roamcard/roamcard/internal/secret v0.0.0
 	github.com/roamcard/roamcard/internal/x402 v0.0.0
@@ -130,6 +131,7 @@ require (
 	github.com/mitchellh/mapstructure v1.5.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
+	github.com/pelletier/go-toml/v2 v2.4.3 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
@@ -163,9 +165,11 @@ require (
 )
 
 replace (
+	github.com/roamcard/roamcard/clients/agent => ./clients/agent
 	github.com/roamcard/roamcard/clients/go => ./clients/go
 	github.com/roamcard/roamcard/gen/go => ./gen/go
 	github.com/roamcard/roamcard/internal/handshake => ./internal/handshake
+	github.com/roamcard/roamcard/internal/keystore => ./internal/keystore
 	github.com/roamcard/roamcard/internal/money => ./internal/money
 	github.com/roamcard/roamcard/internal/secret => ./internal/secret
 	github.com/roamcard/roamcard/internal/x402 => ./internal/x402

@@ -21,12 +21,12 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "jitter",
+	0: {"money", "money/decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "jitter",
 		"faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "receipt", "job", "vendorfake", "chain/settler", "keystore"},
 	3: {"smartaccount", "approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook",
-		"routing", "agent/keys", "agent/install"},
+		"routing"},
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
 	6: {
@@ -38,8 +38,7 @@ var rows = [][]string{
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
-	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/history",
-		"testing/apptest"},
+	11: {"devtools/devnet", "devtools/demo", "testing/invariants", "testing/history", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi", "testing/simulation/node"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend", "testing/simulation", "devtools/cluster"},
@@ -59,14 +58,12 @@ var sellers = []string{"checkout", "settlement", "admin"}
 var only = map[string][]string{
 	module + "ent": {"store"},
 	"github.com/ethereum/go-ethereum": {
-		"curve", "auth", "chain", "chain/settler", "smartaccount", "devtools/devnet", "agent/keys", "keystore",
+		"curve", "auth", "chain", "chain/settler", "smartaccount", "devtools/devnet", "keystore",
 		"signer/web3signer/web3signerfake", "signer/awskms/awskmsfake", "testing/simulation/node",
 	},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
-	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
-	module + "gen/go": {
-		"transport/rpcx", "transport/rpc", "transport/rest", "agent",
-	},
+	"github.com/modelcontextprotocol": {"transport/mcp"},
+	module + "gen/go": {"transport/rpcx", "transport/rpc", "transport/rest"},
 	// No code that production runs knows a scenario.
 	module + "internal/provider/sandbox/scenario": {"provider/sandbox", "provider/sandbox/trigger"},
 	module + "internal/provider/sandbox/trigger":  {"app"},
@@ -79,7 +76,7 @@ var only = map[string][]string{
 	"github.com/stripe": {"provider/stripe"},
 	"github.com/aws":    {"signer/awskms"},
 
-	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver", "devtools/cluster"},
+	module + "clients/go": {"devtools/demo", "testing/devserver", "devtools/cluster"},
 }
 
 // commands may import these packages only: configuration and wiring, and the tools that run on them.
@@ -93,7 +90,7 @@ var allowed = map[string][]string{
 	"cmd/roamcard": {
 		module + "gen/go/roamcard/v1", module + "clients/go/roamcard", "github.com/modelcontextprotocol/go-sdk/mcp",
 		// And what serves it to an agent, which no service runs.
-		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
+		module + "clients/agent", module + "clients/agent/keys", module + "clients/agent/install",
 		// Keys and settings are the user's, and what is started gets neither.
 		module + "internal/secret/custody",
 		// A receipt is verified without the service, whose published keys may be fetched.
@@ -124,8 +121,6 @@ var narrow = map[string][]string{
 	"devtools/demo": {"outward", "secret", "x402"},
 	// The processes are run and asked from outside, as an operator and a buyer do.
 	"devtools/cluster": {"devtools/devnet", "outward", "testing/invariants"},
-	// The wallet's owner is a client like any other, who reads numbers as exactly.
-	"agent": {"decimal", "secret/custody"},
 	// What checks the program's books, and what it has told, believes none of its code.
 	"testing/invariants": {},
 	"testing/history":    {},

@@ -120,7 +120,6 @@ var homes = map[string]string{
 	"internal/app/esim.go":                "the settings and wiring of eSIMs",
 	"internal/app/esimtopup.go":           "the wiring of what is added to eSIMs",
 	"internal/app/products.go":            "the registration, a line for each",
-	"internal/agent/":                     "a client, with a tool for each product",
 	"internal/devtools/demo/":             "a client, which tells what it buys",
 	"internal/devtools/cluster/":          "a client, which buys one of each",
 	"cmd/roamcard/":                       "a client, with a command for each product",

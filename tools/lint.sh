@@ -12,7 +12,7 @@ root=$PWD
 
 sources() {
   local unformatted long failed=0
-  unformatted=$(gofmt -l cmd internal clients/go ent/schema gen/*.go examples tools)
+  unformatted=$(gofmt -l cmd internal clients/agent clients/go ent/schema gen/*.go examples tools)
   if [[ -n $unformatted ]]; then
     echo "not formatted:" "$unformatted"
     return 1
@@ -28,7 +28,7 @@ sources() {
     return 1
   fi
   GOWORK=off go build -C tools -o ../bin/ ./lint ./comments ./docscheck
-  find cmd internal clients/go ent examples gen tools -name '*.go' -not -path '*/testdata/*' -print0 |
+  find cmd internal clients/agent clients/go ent examples gen tools -name '*.go' -not -path '*/testdata/*' -print0 |
     xargs -0 bin/comments || failed=1
   git ls-files -co --exclude-standard '*.md' '*_test.go' | grep -v '^third_party/' | xargs bin/docscheck . || failed=1
   # What is generated is not checked, only read by what uses it. What lint finds is kept in go's build cache.

@@ -13,7 +13,7 @@ app=github.com/roamcard/roamcard/internal/app
 # build FOLDER builds a copy of the sources that is kept there.
 build() {
   mkdir -p "$1"
-  git ls-files -z --cached --others --exclude-standard -- cmd clients/go ent gen internal 'go.*' |
+  git ls-files -z --cached --others --exclude-standard -- cmd clients/agent clients/go ent gen internal 'go.*' |
     xargs -0 cp --parents -t "$1"
   (cd "$1" && GOFLAGS= CGO_ENABLED=0 go build -trimpath -buildvcs=false -o roamcard \
     -ldflags "-s -w -buildid= -X $app.Version=v0.0.0-same -X $app.Commit=$commit" \

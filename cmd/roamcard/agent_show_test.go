@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/clients/agent"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 

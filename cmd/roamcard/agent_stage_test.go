@@ -20,7 +20,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
-	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/clients/agent"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/clients/agent"
 )
 
 // errNobody says that there is no terminal: an agent must not approve its own payments.

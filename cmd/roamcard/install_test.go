@@ -12,7 +12,7 @@ import (
 
 	"github.com/zalando/go-keyring"
 
-	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/clients/agent"
 )
 
 const devKey = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/agent"
-	"github.com/roamcard/roamcard/internal/agent/keys"
+	"github.com/roamcard/roamcard/clients/agent"
+	"github.com/roamcard/roamcard/clients/agent/keys"
 	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 

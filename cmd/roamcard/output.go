@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/clients/agent"
 )
 
 // show prints a message: as the service's JSON, without secrets, or as text for people.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/agent/keys"
+	"github.com/roamcard/roamcard/clients/agent/keys"
 )
 
 // keeping is where a key goes that is made or imported.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/roamcard/roamcard/internal/decimal"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )

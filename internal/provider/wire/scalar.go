@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/decimal"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 )
 
 // The values of an answer in the forms that vendors give them: documentation and answers differ in whether a number is

@@ -13,7 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/roamcard/roamcard/internal/decimal"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 

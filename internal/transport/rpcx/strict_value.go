@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/roamcard/roamcard/internal/decimal"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 

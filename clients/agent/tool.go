@@ -14,7 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/roamcard/roamcard/internal/decimal"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 )
 
 // call is one call of a tool.

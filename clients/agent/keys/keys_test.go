@@ -18,7 +18,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/agent/keys"
+	"github.com/roamcard/roamcard/clients/agent/keys"
 )
 
 // A well-known key of development chains, and its account.
