@@ -63,7 +63,7 @@ var only = map[string][]string{
 	},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
 	"github.com/modelcontextprotocol": {"transport/mcp"},
-	module + "gen/go": {"transport/rpcx", "transport/rpc", "transport/rest"},
+	module + "gen/go":                 {"transport/rpcx", "transport/rpc", "transport/rest"},
 	// No code that production runs knows a scenario.
 	module + "internal/provider/sandbox/scenario": {"provider/sandbox", "provider/sandbox/trigger"},
 	module + "internal/provider/sandbox/trigger":  {"app"},

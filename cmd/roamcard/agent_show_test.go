@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 

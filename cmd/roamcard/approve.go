@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
 // errNobody says that there is no terminal: an agent must not approve its own payments.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent/install"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 

@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent"
 	"github.com/roamcard/roamcard/clients/agent/keys"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent/keys"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
 // keeping is where a key goes that is made or imported.

@@ -158,8 +158,8 @@ func (p Provider) Wait(since time.Time) (after time.Duration, ok bool) {
 	return p.Pace(since), ok || p.Working != nil && p.Now().Sub(p.Working()) <= min(p.Deadline, catchUp)
 }
 
-// Pace says when to look again at what is awaited since a time: ever more seldom. After an interruption what is older is
-// looked at at once, and then ever more seldom again.
+// Pace says when to look again at what is awaited since a time: ever more seldom. After an interruption what is older
+// is looked at at once, and then ever more seldom again.
 func (p Provider) Pace(since time.Time) time.Duration {
 	after := job.Pace(p.Poll, p.Now().Sub(since))
 	if p.Working == nil {

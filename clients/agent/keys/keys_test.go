@@ -17,8 +17,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/zalando/go-keyring"
 
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/clients/agent/keys"
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
 // A well-known key of development chains, and its account.

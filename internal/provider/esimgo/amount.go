@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/roamcard/roamcard/internal/money/decimal"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money/decimal"
 )
 
 // plainInteger has no fraction, no exponent, no plus, no leading zero, and is not -0. Integers in quotes are such.
