@@ -156,7 +156,8 @@ func (a *App) settlement(p *Parts) *settlement.Settlement {
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: following, Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),
-		Refunds: p.refunds, Log: a.log, Now: a.config.now, Metrics: a.metrics, HeadTime: following.Time, Float: a.float,
+		Refunds: p.refunds, Log: a.log, Now: a.config.now, Working: a.working, Metrics: a.metrics,
+		HeadTime: following.Time, Float: a.float,
 	})
 }
 

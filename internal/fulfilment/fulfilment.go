@@ -40,10 +40,6 @@ type Provider struct {
 	Now     func() time.Time
 }
 
-// catchUp is how long after an interruption nobody gives up: what a provider has had for longer than its deadline, it
-// was not asked about meanwhile.
-const catchUp = 10 * time.Minute
-
 // Traits are a provider's properties that decide what may be done after an unknown outcome.
 type Traits struct {
 	// Deduplicates: the same reference sent twice takes effect once.
@@ -154,16 +150,19 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], beg
 // Wait says when to look again at a call that is pending since a time; ok is false once its deadline has passed. After
 // an interruption nobody gives up before it was looked at a few times.
 func (p Provider) Wait(since time.Time) (after time.Duration, ok bool) {
-	ok = p.Now().Sub(since) <= p.Deadline
-	return p.Pace(since), ok || p.Working != nil && p.Now().Sub(p.Working()) <= min(p.Deadline, catchUp)
+	return p.Pace(since), !job.Overdue(p.Now(), since, p.working(), p.Deadline)
 }
 
 // Pace says when to look again at what is awaited since a time: ever more seldom. After an interruption what is older
 // is looked at at once, and then ever more seldom again.
 func (p Provider) Pace(since time.Time) time.Duration {
-	after := job.Pace(p.Poll, p.Now().Sub(since))
-	if p.Working == nil {
-		return after
+	now := p.Now()
+	return min(job.Pace(p.Poll, now.Sub(since)), max(p.Poll, now.Sub(p.working())/2))
+}
+
+func (p Provider) working() (since time.Time) {
+	if p.Working != nil {
+		since = p.Working()
 	}
-	return min(after, max(p.Poll, p.Now().Sub(p.Working())/2))
+	return since
 }

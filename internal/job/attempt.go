@@ -131,9 +131,13 @@ func (r *Runner) park(ctx context.Context, lease *Lease, cause error) (Outcome, 
 	return Review(fmt.Sprintf("gave up after %d attempts: %v", used, cause)), cause
 }
 
-// backoff doubles from 400 ms and stays at 12.8 s, plus up to a fifth of jitter.
+// backoff doubles from 400 ms to 12.8 s, and then grows by a quarter of a second with each attempt to two minutes, plus
+// up to a fifth of jitter.
 func backoff(used int) time.Duration {
-	d := 200 * time.Millisecond << min(max(used, 1), 6)
+	const doublings, most = 6, 2 * time.Minute
+	used = min(max(used, 1), 1000)
+	d := 200*time.Millisecond<<min(used, doublings) + time.Duration(max(used-doublings, 0))*250*time.Millisecond
+	d = min(d, most)
 	return d + jitter.Below(d/5)
 }
 

@@ -9,7 +9,8 @@ import (
 func TestBackoffGrowsAndSaturates(t *testing.T) {
 	for used, want := range map[int]time.Duration{
 		1: 400 * time.Millisecond, 2: 800 * time.Millisecond, 6: 12800 * time.Millisecond,
-		7: 12800 * time.Millisecond, 310: 12800 * time.Millisecond, math.MaxInt: 12800 * time.Millisecond,
+		7: 13050 * time.Millisecond, 106: 37800 * time.Millisecond, 434: 119800 * time.Millisecond, 435: 2 * time.Minute,
+		math.MaxInt: 2 * time.Minute, math.MinInt: 400 * time.Millisecond,
 	} {
 		for range 100 {
 			if d := backoff(used); d < want || d >= want+want/5 {

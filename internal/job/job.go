@@ -38,8 +38,9 @@ var ErrLeaseLost = errors.New("job lease lost")
 // ErrInvalid says that a job cannot be queued as it is.
 var ErrInvalid = errors.New("invalid job")
 
-// DefaultMaxAttempts is high because crashes use attempts up too.
-const DefaultMaxAttempts = 50
+// DefaultMaxAttempts is how often a job may fail in a row, which takes about 80 minutes: what it asks may be away for as
+// long. Crashes use attempts up, too.
+const DefaultMaxAttempts = 150
 
 // Args is what a job is asked to do. It is encoded as JSON, so it holds no secrets and keeps reading the
 // forms that older versions wrote.
@@ -79,7 +80,7 @@ type Row struct {
 	Status      Status
 	// Attempt counts the claims and only rises: with LeaseOwner it fences one claim from the next.
 	Attempt int
-	// Uncounted is the number of claims that do not count against MaxAttempts.
+	// Uncounted is the number of claims that do not count against MaxAttempts: those up to the last one that did not fail.
 	Uncounted   int
 	MaxAttempts int
 	// Version rises with every write but a heartbeat; an operator's act is guarded by it.
@@ -97,7 +98,7 @@ type Row struct {
 	Asked time.Time
 }
 
-// Used is how many of MaxAttempts have been taken.
+// Used is how many of MaxAttempts have been taken: how often it has failed in a row.
 func (r Row) Used() int { return r.Attempt - r.Uncounted }
 
 // Fence identifies one claim of one job. Every write of the claim's holder includes it.

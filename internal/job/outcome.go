@@ -13,7 +13,7 @@ type Outcome struct {
 	Delay time.Duration
 	// Reason is kept as the job's last error.
 	Reason string
-	// Uncounted says that the attempt does not count.
+	// Uncounted says that the attempt does not count, nor do those before it.
 	Uncounted bool
 	// Class is what the job is from now on; empty is what it was, or what its handler has entered.
 	Class Class
@@ -24,7 +24,7 @@ type Outcome struct {
 // Done ends the job: its work is done.
 func Done() Outcome { return Outcome{Status: Succeeded} }
 
-// Snooze puts the job back for d, without using up an attempt: what it waits for has not happened yet.
+// Snooze puts the job back for d, with all of its attempts: what it waits for has not happened yet.
 func Snooze(d time.Duration) Outcome {
 	return Outcome{Status: Queued, Delay: max(d, 0), Uncounted: true}
 }
@@ -35,6 +35,16 @@ func HandOver(to Class) Outcome { return Outcome{Status: Queued, Uncounted: true
 // Pace is how long to wait before the next look at a running operation: a twentieth of the time elapsed, and not less
 // than least.
 func Pace(least, elapsed time.Duration) time.Duration { return max(least, elapsed/20) }
+
+// catchUp is how long after an interruption nobody gives up.
+const catchUp = 10 * time.Minute
+
+// Overdue reports whether something is awaited since a time for longer than its deadline. What is awaited for longer
+// because of an interruption was not asked about meanwhile, so it is overdue only once it was. working is since when
+// jobs are claimed, see Runner.Working; the zero time is always.
+func Overdue(now, since, working time.Time, deadline time.Duration) bool {
+	return now.Sub(since) > deadline && now.Sub(working) > min(deadline, catchUp)
+}
 
 // Fail ends the job for a failure that the outside has confirmed.
 func Fail(reason string) Outcome { return Outcome{Status: Failed, Reason: storable(reason)} }

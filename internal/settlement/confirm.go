@@ -65,7 +65,7 @@ func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, er
 		return s.paymentVoid(ctx, l, pay, final.Reason)
 	case payment.Unknown, payment.Unused:
 	}
-	if s.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
+	if s.overdue(l.Row().CreatedAt, confirmDeadline) {
 		return job.Review("the payment never became final"), nil
 	}
 	if err := s.restore(ctx, pay); err != nil {

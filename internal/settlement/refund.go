@@ -68,7 +68,8 @@ func (s *Settlement) refund(ctx context.Context, l *job.Lease, o order.Order) (o
 	case payment.Settled:
 		return proceed(s.refunded(ctx, l, o, r, *verdict.Receipt))
 	case payment.Void:
-		if verdict.Reason == payment.ReasonExpired && s.Refunds.Unavailable() == "" && !s.overdue(o) {
+		late := s.overdue(o.UpdatedAt, s.Refunds.Deadline)
+		if verdict.Reason == payment.ReasonExpired && s.Refunds.Unavailable() == "" && !late {
 			return s.sign(ctx, l, o, &r)
 		}
 		return proceed(s.markRefundDead(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason))
@@ -92,10 +93,6 @@ func (s *Settlement) refundPause(o order.Order) time.Duration {
 // refundPause is the polling interval of an undecided refund: a twentieth of its age.
 func refundPause(age time.Duration) time.Duration {
 	return min(max(leastRefundPause, age/20), mostRefundPause)
-}
-
-func (s *Settlement) overdue(o order.Order) bool {
-	return s.Now().Sub(o.UpdatedAt) > s.Refunds.Deadline
 }
 
 // sign stores the refund's authorization, which the next step sends. Before it, any earlier authorization is dead and

@@ -58,7 +58,7 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 		}
 	case payment.Unknown, payment.Unused:
 	}
-	if s.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
+	if s.overdue(l.Row().CreatedAt, confirmDeadline) {
 		return job.Review("the refund never became final"), nil
 	}
 	if err := s.restoreRefund(ctx, r); err != nil {

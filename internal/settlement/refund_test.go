@@ -141,6 +141,24 @@ func TestRefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
 	})
 }
 
+// TestRefundOutlastsTheChain: an outage of the nodes for hours is nothing that an operator decides.
+func TestRefundOutlastsTheChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
+		b := s.NewBuyer(t)
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
+		signed(t, s, sold.Order.ID)
+		s.Chain.Fund(bank, price)
+		s.Chain.Down(true)
+		time.Sleep(12 * time.Hour)
+		s.Chain.Down(false)
+		s.Reaches(t, sold.Order.ID, order.Refunded)
+		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 0 {
+			t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
+		}
+	})
+}
+
 func TestLateRefundGoesToAnOperatorOnceItIsDead(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{Postgres: true}, 0)
 	b := s.NewBuyer(t)

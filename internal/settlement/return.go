@@ -37,7 +37,7 @@ func (s *Settlement) Return(ctx context.Context, l *job.Lease, of payment.Return
 		return s.returned(ctx, l, of, r, *verdict.Receipt)
 	case payment.Void:
 		if verdict.Reason == payment.ReasonExpired && s.Refunds.Unavailable() == "" &&
-			s.Now().Sub(r.CreatedAt) <= s.Refunds.Deadline {
+			!s.overdue(r.CreatedAt, s.Refunds.Deadline) {
 			return s.signReturn(ctx, l, of, &r)
 		}
 		r.Status = payment.RefundDead

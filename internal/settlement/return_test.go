@@ -28,6 +28,7 @@ type returning struct {
 	refund  *payment.Refund
 	verdict payment.Verdict
 	now     time.Time
+	working time.Time
 }
 
 func (r *returning) Find(context.Context, order.ID) (order.Order, error) { return r.sold, nil }
@@ -74,21 +75,27 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verdict payment.Verdict
 		after   time.Duration
+		// outage says that nobody was there meanwhile.
+		outage  bool
 		keyless bool
 		want    order.ProgressState
 		status  payment.RefundStatus
 	}{
-		"unused": {payment.Verdict{State: payment.Unused}, 0, false, order.Waiting,
+		"unused": {payment.Verdict{State: payment.Unused}, 0, false, false, order.Waiting,
 			payment.RefundSigned},
-		"not known": {payment.Verdict{State: payment.Unknown}, 0, false, order.Waiting,
+		"not known": {payment.Verdict{State: payment.Unknown}, 0, false, false, order.Waiting,
 			payment.RefundSigned},
-		"cancelled": {void(payment.ReasonCancelled), 0, false, order.Doubtful, payment.RefundDead},
-		"expired": {void(payment.ReasonExpired), 2 * window, false, order.Waiting,
+		"cancelled": {void(payment.ReasonCancelled), 0, false, false, order.Doubtful, payment.RefundDead},
+		"expired": {void(payment.ReasonExpired), 2 * window, false, false, order.Waiting,
 			payment.RefundSigned},
-		"expired after the deadline": {void(payment.ReasonExpired), deadline + 1, false, order.Doubtful,
+		"expired after the deadline": {void(payment.ReasonExpired), deadline + 1, false, false, order.Doubtful,
 			payment.RefundDead},
-		"expired, and the key is gone":  {void(payment.ReasonExpired), 2 * window, true, order.Doubtful, payment.RefundDead},
-		"its nonce was used by another": {void(payment.ReasonUsedElsewhere), 0, false, order.Doubtful, payment.RefundDead},
+		"expired during an outage": {void(payment.ReasonExpired), deadline + 1, true, false, order.Waiting,
+			payment.RefundSigned},
+		"expired, and the key is gone": {void(payment.ReasonExpired), 2 * window, false, true, order.Doubtful,
+			payment.RefundDead},
+		"its nonce was used by another": {void(payment.ReasonUsedElsewhere), 0, false, false, order.Doubtful,
+			payment.RefundDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := order.NewID(time.Now())
@@ -103,7 +110,7 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 				refunds.Deadline = deadline
 				return settlement.New(settlement.Config{
 					Store: r, Chain: r, Final: r, Collect: r, Refunds: refunds, Log: slog.New(slog.DiscardHandler),
-					Now: func() time.Time { return r.now },
+					Now: func() time.Time { return r.now }, Working: func() time.Time { return r.working },
 				})
 			}
 			refunds := settlement.Refunds{
@@ -124,6 +131,9 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 			}
 			first := *r.refund
 			r.verdict, r.now = tc.verdict, r.now.Add(tc.after)
+			if tc.outage {
+				r.working = r.now
+			}
 			able := refunds
 			if tc.keyless {
 				refunds = settlement.Refunds{}

@@ -126,6 +126,8 @@ type Config struct {
 	Metrics  *telemetry.Metrics
 	// HeadTime is the time of the block at which Collect looks; nil takes Now, as for a chain with a block at each moment.
 	HeadTime func(ctx context.Context) (time.Time, error)
+	// Working is since when jobs are claimed without an interruption, see job.Runner; nil is always.
+	Working func() time.Time
 	// Float is the reservation of so many units of a float, as known now.
 	Float func(ctx context.Context, resource string, units int64) (order.Reservation, error)
 }
@@ -146,6 +148,15 @@ func New(c Config) *Settlement {
 		s.products[p.Kind()] = p
 	}
 	return s
+}
+
+// overdue reports whether what is awaited since a time goes to an operator.
+func (s *Settlement) overdue(since time.Time, deadline time.Duration) bool {
+	var working time.Time
+	if s.Working != nil {
+		working = s.Working()
+	}
+	return job.Overdue(s.Now(), since, working, deadline)
 }
 
 // payment reads the payment that decides an order.

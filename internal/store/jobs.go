@@ -52,7 +52,8 @@ const (
 		WHERE ` + heldSQL + ` AND lease_until > clock_timestamp()`
 
 	finishedSQL = `
-		UPDATE jobs SET status = $5, version = version + 1, uncounted_attempts = uncounted_attempts + $6,
+		UPDATE jobs SET status = $5, version = version + 1, uncounted_attempts = CASE WHEN $6
+				THEN attempt ELSE uncounted_attempts END,
 			last_error = $7, class = coalesce(nullif($8, ''), class), lease_owner = NULL, lease_until = NULL, `
 	endJobSQL   = finishedSQL + `finished_at = now() WHERE ` + heldSQL
 	delayJobSQL = finishedSQL + `finished_at = NULL, run_at = now() + $9::interval WHERE ` + heldSQL
@@ -235,11 +236,7 @@ func checkOutcome(o job.Outcome) error {
 
 // finishing is the statement that ends a claim with an outcome.
 func finishing(f job.Fence, o job.Outcome) (sql string, args []any) {
-	uncounted := 0
-	if o.Uncounted {
-		uncounted = 1
-	}
-	args = heldBy(f, o.Status, uncounted, o.Reason, o.Class)
+	args = heldBy(f, o.Status, o.Uncounted, o.Reason, o.Class)
 	if o.Status == job.Queued {
 		return delayJobSQL, append(args, o.Delay)
 	}

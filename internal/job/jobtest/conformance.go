@@ -47,6 +47,7 @@ func RunQueue(t *testing.T, newQueue func(t *testing.T) job.Queue) {
 		{"only the live claim beats", liveClaimBeats},
 		{"a mark needs a live lease", markNeedsLease},
 		{"an outcome is stored once", outcomeOnce},
+		{"failures count in a row", failuresInARow},
 		{"an older claim of the same owner is fenced off", olderClaimFenced},
 		{"the reaper ends passed leases only", reapPassedOnly},
 		{"the reaper gets through in batches", reapInBatches},
@@ -227,6 +228,22 @@ func markNeedsLease(t *testing.T, q job.Queue) {
 	}
 	if row := find(t, q, cook, "short"); row.Step != "" || row.StepAt != nil {
 		t.Errorf("a passed lease left the mark %q", row.Step)
+	}
+}
+
+func failuresInARow(t *testing.T, q job.Queue) {
+	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: "k"})
+	for n, c := range []struct {
+		outcome job.Outcome
+		used    int
+	}{
+		{job.Retry("boom", 0), 1}, {job.Retry("boom", 0), 2}, {job.Snooze(0), 0}, {job.Retry("boom", 0), 1},
+		{job.Release("stop"), 0}, {job.HandOver(job.Maintain), 0}, {job.Retry("boom", 0), 1},
+	} {
+		finish(t, q, claimOne(t, q).Fence(), c.outcome)
+		if row := find(t, q, cook, "k"); row.Used() != c.used || row.Attempt != n+1 {
+			t.Errorf("after %d: %d of %d attempts count, want %d", n, row.Used(), row.Attempt, c.used)
+		}
 	}
 }
 

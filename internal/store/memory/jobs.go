@@ -170,7 +170,7 @@ func (t *tx) finishJob(f job.Fence, o job.Outcome) error {
 	row.Class = cmp.Or(o.Class, row.Class)
 	row.Version++
 	if o.Uncounted {
-		row.Uncounted++
+		row.Uncounted = row.Attempt
 	}
 	if o.Status != job.Queued {
 		row.FinishedAt = &t.at

@@ -119,7 +119,7 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	}
 	settles := settlement.New(settlement.Config{
 		Store: kept.Orders(), Products: as[settlement.Product](sold), Chain: head, Final: final, FinalTime: final.Time,
-		Collect: collect, Refunds: refunds, Log: log, Now: now, HeadTime: head.Time,
+		Collect: collect, Refunds: refunds, Log: log, Now: now, Working: working, HeadTime: head.Time,
 		Float: func(ctx context.Context, resource string, units int64) (order.Reservation, error) {
 			if of, ok, err := cards.FloatOf(ctx, resource, units); ok || err != nil {
 				return of, err
