@@ -38,8 +38,8 @@ var ErrLeaseLost = errors.New("job lease lost")
 // ErrInvalid says that a job cannot be queued as it is.
 var ErrInvalid = errors.New("invalid job")
 
-// DefaultMaxAttempts is how often a job may fail in a row, which takes about 80 minutes: what it asks may be away for as
-// long. Crashes use attempts up, too.
+// DefaultMaxAttempts is how often a job may fail in a row, which takes about 80 minutes: what it asks may be away for
+// as long. Crashes use attempts up, too.
 const DefaultMaxAttempts = 150
 
 // Args is what a job is asked to do. It is encoded as JSON, so it holds no secrets and keeps reading the

@@ -35,8 +35,8 @@ func FulfillJob(id order.ID, claim string) job.New {
 	return job.New{Args: FulfillArgs{Order: id}, UniqueKey: claim, MaxAttempts: maxAttempts, Class: job.Settle}
 }
 
-// maxAttempts is more than a day's: while the chain is away, each look at it fails. Products and payments have deadlines
-// of their own.
+// maxAttempts is more than a day's: while the chain is away, each look at it fails. Products and payments have
+// deadlines of their own.
 const maxAttempts = 1000
 
 // Fulfill handles the job of an order: it takes one step after the other, each chosen by the stored status, until the
