@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -38,7 +40,7 @@ func newServer(t testing.TB) *server {
 		return &server{admin: admin, template: template}
 	}
 	s := &server{admin: storetest.URL(t), template: storetest.EmptyURL(t)}
-	if err := run(t.Context(), s.template, clockSQL); err != nil {
+	if err := run(t.Context(), s.template, clockSQL, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Migrate(t.Context(), withClock(s.template), nil); err != nil {
@@ -57,13 +59,13 @@ func (s *server) database(ctx context.Context) (address string, drop func(), err
 		return "", nil, err
 	}
 	name := fmt.Sprintf("run_%d_%d", os.Getpid(), s.next.Add(1))
-	if err := run(ctx, s.admin, "CREATE DATABASE "+name+" TEMPLATE "+from.Path[1:]); err != nil {
+	if err := run(ctx, s.admin, "CREATE DATABASE "+name+" TEMPLATE "+from.Path[1:], nil); err != nil {
 		return "", nil, err
 	}
 	from.Path = "/" + name
 	drop = func() {
 		for _, one := range []string{name, older(name)} {
-			_ = run(context.WithoutCancel(ctx), s.admin, "DROP DATABASE IF EXISTS "+one+" WITH (FORCE)")
+			_ = run(context.WithoutCancel(ctx), s.admin, "DROP DATABASE IF EXISTS "+one+" WITH (FORCE)", nil)
 		}
 	}
 	return from.String(), drop, nil
@@ -81,10 +83,10 @@ func withClock(address string) string {
 	return u.String()
 }
 
-func run(ctx context.Context, address, sql string) error {
+func run(ctx context.Context, address, sql string, dial pgconn.DialFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	conn, err := connect(ctx, address)
+	conn, err := connect(ctx, address, dial)
 	if err != nil {
 		return err
 	}

@@ -231,7 +231,7 @@ func makeThreads() {
 
 // calm are places of the cheap dice from which they do not fall so for a long while that the runtime remembers the
 // outcome of a type assertion. It does that once in forgets throws, and throws no more for what it remembers: when a
-// world is repeated, that would be another number of throws.
+// world is repeated, that would be another number of throws. After a longer while it is made to forget.
 var calm = func() (all [256]uint64) {
 	place := uint64(1)
 	for i := range all {
@@ -245,7 +245,12 @@ var calm = func() (all [256]uint64) {
 const (
 	forgets   = 1024
 	longWhile = 5000
+	// unstep times step is one: a distance times it is how many throws it is.
+	unstep = 0x939c72e4af1e62cf
 )
+
+// placed is where fix has put the dice last.
+var placed uint64
 
 // next is the place after so many throws.
 func next(place, throws uint64) uint64 { return place + throws*step }
@@ -280,12 +285,18 @@ func fix(seed uint64, what string, nth int) {
 	}
 	dice[ahead+more], dice[ahead+more+1] = ahead<<32, 0
 	dice[whole] = calm[dice[whole]%uint64(len(calm))]
+	remembers := false
 	for _, m := range threads {
 		words := *(**[240]uint64)(unsafe.Pointer(&m))
+		remembers = remembers || (words[diceAt]-placed)*unstep >= longWhile
 		copy(words[diceAt-whole:diceAt+1], dice[:])
 		words[lines+lineWords] = 1
 		words[lasting] = uint64(uintptr(unsafe.Pointer(unsafe.StringData(simulated))))
 		words[lasting+1] = uint64(len(simulated))
+	}
+	placed = dice[whole]
+	if remembers {
+		forget()
 	}
 }
 

@@ -38,7 +38,7 @@ func (w *world) keepInPostgres(s *server) (drop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.url, w.db, w.records = address, &database{url: address, now: time.Now}, &inPostgres{w}
+	w.url, w.db, w.records = address, &database{url: address, now: time.Now, dial: dialSocket}, &inPostgres{w}
 	return func() {
 		w.db.close(context.Background())
 		remove()

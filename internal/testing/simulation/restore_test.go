@@ -145,7 +145,7 @@ func (w *world) databases(what string, statements func(name string) []string) {
 	at, err := url.Parse(w.url)
 	for _, sql := range statements(at.Path[1:]) {
 		if err == nil {
-			err = run(context.Background(), w.restores.admin, sql)
+			err = run(context.Background(), w.restores.admin, sql, dialSocket)
 		}
 	}
 	fix(w.bus.seed, what, w.bus.granted)

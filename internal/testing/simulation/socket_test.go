@@ -13,14 +13,16 @@ import (
 	"unsafe"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // socket is a connection to PostgreSQL that the runtime does not know to wait: while it does, nothing else runs, and
 // the thread stays. Otherwise, as the machine has it, another thread may go on, with dice of its own.
 type socket struct{ fd int }
 
-// dialSocket reaches a server by the path of its socket.
-func dialSocket(path string) (net.Conn, error) {
+// dialSocket reaches a server by the path of its socket. Only what runs in a world may: pgx begins to read before it has
+// asked when writing takes long, by the clock of where it runs, and would wait here for what comes only after it.
+func dialSocket(_ context.Context, _, path string) (net.Conn, error) {
 	runtime.LockOSThread() // this much the runtime knows
 	defer runtime.UnlockOSThread()
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -40,13 +42,16 @@ func dialSocket(path string) (net.Conn, error) {
 	return &socket{fd}, nil
 }
 
-// connect reaches the database of an address, past every bus.
-func connect(ctx context.Context, address string) (*pgx.Conn, error) {
+// connect reaches the database of an address, past every bus. dial is dialSocket for those who are in a world, and nil
+// for others.
+func connect(ctx context.Context, address string, dial pgconn.DialFunc) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		return nil, err
 	}
-	config.DialFunc = func(_ context.Context, _, at string) (net.Conn, error) { return dialSocket(at) }
+	if dial != nil {
+		config.DialFunc = dial
+	}
 	return pgx.ConnectConfig(ctx, config)
 }
 

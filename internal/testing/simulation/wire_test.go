@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // wire is a connection of a process to PostgreSQL, on the bus: what is sent waits for the connection's turn, which
@@ -59,6 +60,8 @@ type wire struct {
 type database struct {
 	bus *bus
 	url string
+	// dial is how those who look reach it, see connect.
+	dial pgconn.DialFunc
 	// own is the connection of those who look, one at a time; nil before.
 	own *pgx.Conn
 	now func() time.Time
@@ -105,7 +108,7 @@ func (d *database) keep(s *session) {
 // look is the connection, past the bus, of those who look at the world.
 func (d *database) look(ctx context.Context) (_ *pgx.Conn, err error) {
 	if d.own == nil || d.own.IsClosed() {
-		d.own, err = connect(ctx, d.url)
+		d.own, err = connect(ctx, d.url, d.dial)
 	}
 	return d.own, err
 }
@@ -312,7 +315,7 @@ func (w *wire) connect(start []byte) (err error) {
 		w.bus.bury(w.inner) // somebody has ended it
 	}
 	if w.inner == nil {
-		conn, err := dialSocket(w.at)
+		conn, err := dialSocket(context.Background(), "", w.at)
 		if err != nil {
 			return err
 		}

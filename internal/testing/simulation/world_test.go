@@ -266,6 +266,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.bus.run(stop)
 		if w.db != nil {
 			w.db.close(t.Context())
+			w.db.dial = nil // for those who look afterwards
 		}
 		out.lasted = time.Since(began)
 		time0.stop(time.Now())
