@@ -20,8 +20,8 @@ import (
 // the thread stays. Otherwise, as the machine has it, another thread may go on, with dice of its own.
 type socket struct{ fd int }
 
-// dialSocket reaches a server by the path of its socket. Only what runs in a world may: pgx begins to read before it has
-// asked when writing takes long, by the clock of where it runs, and would wait here for what comes only after it.
+// dialSocket reaches a server by the path of its socket. Only what runs in a world may: pgx begins to read before it
+// has asked when writing takes long, by the clock of where it runs, and would wait here for what comes only after it.
 func dialSocket(_ context.Context, _, path string) (net.Conn, error) {
 	runtime.LockOSThread() // this much the runtime knows
 	defer runtime.UnlockOSThread()
