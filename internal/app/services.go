@@ -51,8 +51,10 @@ func (a *App) services(s Selling) rpc.Services {
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
 			Gauges: a.operatorGauges(), Summary: a.operatorSummary(),
-			Jobs:     admin.Jobs{Records: a.store.OperatorJobs(), Resumed: a.resumed(p)},
-			FeeJobs:  card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
+			Jobs: admin.Jobs{Records: a.store.OperatorJobs(), Resumed: a.resumed(p)},
+			FeeJobs: card.FeeAdmin{
+				Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout, Now: c.now,
+			},
 			Closings: closings, Tokens: a.tokens(p), Approvals: admin.Approvals{
 				Records: a.store.Approvals(a.store.Treasury(c.Asset, c.PayTo), closings.Closing), Refunds: p.refunds,
 				Postings: a.admin(p).Postings,

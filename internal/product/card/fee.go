@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -28,6 +29,8 @@ type FeeArgs struct {
 	Provider string      `json:"provider,omitempty"`
 	Amount   money.Cents `json:"amountUsdCents"`
 	Version  int         `json:"version"`
+	// Since is when an operator has asked for this version; the zero time is when the job was made.
+	Since time.Time `json:"since,omitzero"`
 	// Opening is the reference of the card's opening; empty for jobs that are older than this field.
 	Opening string `json:"opening,omitempty"`
 	// Kept says that the card was opened without the fee, so that taking it is a posting only.
@@ -66,6 +69,14 @@ func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
 		all = append(all, ledger.FeeWithdrawn(a.Order, card, a.Amount))
 	}
 	return all
+}
+
+// begun is since when the issuer may be asked for this version.
+func (a FeeArgs) begun(row job.Row) time.Time {
+	if a.Since.IsZero() {
+		return row.CreatedAt
+	}
+	return a.Since
 }
 
 // Kind implements job.Args.
@@ -107,7 +118,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	}
 	at, err := c.at(a.Provider)
 	if errors.Is(err, errNotConfigured) {
-		elsewhere := c.anyProvider().Elsewhere(a.Provider, l.Row().CreatedAt)
+		elsewhere := c.anyProvider().Elsewhere(a.Provider, a.begun(l.Row()))
 		if elsewhere.State == order.Waiting {
 			return job.Snooze(elsewhere.After), nil
 		}
@@ -157,7 +168,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 	case fulfilment.Unknown:
 	}
-	after, ok := c.provider(at).Wait(l.Row().CreatedAt)
+	after, ok := c.provider(at).Wait(a.begun(l.Row()))
 	if !ok {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}

@@ -1,6 +1,7 @@
 package card_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -115,6 +116,52 @@ func TestCardOpensAsItBegan(t *testing.T) {
 			t.Errorf("card %+v", c)
 		}
 		s.wantBalance(id, card.Remaining)
+	})
+}
+
+type feeJobs interface{ card.FeeJobs }
+
+// retries is where an operator's retry goes.
+type retries struct {
+	feeJobs
+	row  job.Row
+	next card.FeeArgs
+}
+
+func (r *retries) FeeJob(context.Context, uuid.UUID) (job.Row, error) { return r.row, nil }
+
+func (r *retries) Retry(_ context.Context, _ job.Row, next card.FeeArgs, _ card.OperatorContext) error {
+	r.next = next
+	return nil
+}
+
+// TestRetriedFeeHasTheIssuersWholeTime: a fee may be owed for weeks, until an operator asks for it again.
+func TestRetriedFeeHasTheIssuersWholeTime(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutBefore)
+		id := s.paid()
+		s.pass(time.Second)
+		s.issuer.Spend(s.card(id).Ref, card.Price)
+		s.pass(10 * time.Minute)
+		s.issuer.Hold(s.T, s.card(id).Account, -card.Fee)(true)
+		r := &retries{row: s.fee(id)}
+		if _, err := (card.FeeAdmin{Jobs: r, Now: time.Now}).Retry(s.Context(), r.row.ID, card.OperatorContext{}); err != nil {
+			t.Fatal(err)
+		}
+		if !r.next.Since.Equal(time.Now()) || r.next.Version != 2 {
+			t.Errorf("retried as %+v", r.next)
+		}
+		// As if it had been asked for two deadlines later.
+		r.next.Since = r.next.Since.Add(2 * deadline)
+		if _, err := s.queue.Enqueue(s.Context(), job.New{Args: r.next, UniqueKey: "again", RunAt: r.next.Since}); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(deadline)
+		s.issuer.Fault(cardtest.Move, fulfilmenttest.TimeoutAfter)
+		s.pass(deadline + 10*time.Minute)
+		if row, _, err := s.queue.Find(s.Context(), card.FeeJob, "again"); err != nil || row.Status != job.Succeeded {
+			t.Errorf("asked again long after the fee fell due, it is %s: %s, %v", row.Status, row.LastError, err)
+		}
 	})
 }
 

@@ -107,6 +107,7 @@ type FeeAdmin struct {
 	Issuers Issuers
 	// CallTimeout bounds one call to the issuer.
 	CallTimeout time.Duration
+	Now         func() time.Time
 }
 
 // List shows a page of fee jobs, newest first.
@@ -170,7 +171,7 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act OperatorContext) 
 	if err != nil {
 		return job.Row{}, err
 	}
-	a.Version++
+	a.Version, a.Since = a.Version+1, d.Now().UTC()
 	switch err := d.Jobs.Retry(ctx, row, a, act); {
 	case errors.Is(err, ErrNotFailed):
 		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a withdrawal that the issuer confirmed as failed can be "+
