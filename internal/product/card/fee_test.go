@@ -145,7 +145,8 @@ func TestRetriedFeeHasTheIssuersWholeTime(t *testing.T) {
 		s.pass(10 * time.Minute)
 		s.issuer.Hold(s.T, s.card(id).Account, -card.Fee)(true)
 		r := &retries{row: s.fee(id)}
-		if _, err := (card.FeeAdmin{Jobs: r, Now: time.Now}).Retry(s.Context(), r.row.ID, card.OperatorContext{}); err != nil {
+		admin := card.FeeAdmin{Jobs: r, Now: time.Now}
+		if _, err := admin.Retry(s.Context(), r.row.ID, card.OperatorContext{}); err != nil {
 			t.Fatal(err)
 		}
 		if !r.next.Since.Equal(time.Now()) || r.next.Version != 2 {
@@ -153,7 +154,8 @@ func TestRetriedFeeHasTheIssuersWholeTime(t *testing.T) {
 		}
 		// As if it had been asked for two deadlines later.
 		r.next.Since = r.next.Since.Add(2 * deadline)
-		if _, err := s.queue.Enqueue(s.Context(), job.New{Args: r.next, UniqueKey: "again", RunAt: r.next.Since}); err != nil {
+		again := job.New{Args: r.next, UniqueKey: "again", RunAt: r.next.Since}
+		if _, err := s.queue.Enqueue(s.Context(), again); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(deadline)
