@@ -24,10 +24,16 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	// The first signal drains; the second, after stop, ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	go func() { <-ctx.Done(); stop() }()
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		by := <-asked
+		// The first one drains. The second one ends the process at once, from before anybody can see that it drains.
+		signal.Stop(asked)
+		end(fmt.Errorf("%s signal received", by))
+	}()
 	called, err := root().ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
