@@ -43,6 +43,12 @@ func (c *Cards) Fundable(
 // Load loads an amount onto an owner's card: one load, confirmed by the issuer's record of it and then by the balance.
 func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load order.Call) (order.Progress, error) {
 	on, err := c.Store.Card(ctx, load.Card, o.Owner)
+	if errors.Is(err, ErrNotFound) {
+		// The order was claimed by who had read the card before the database was put back.
+		return order.Progress{
+			State: order.Doubtful, Reason: "the card is not there", Evidence: map[string]string{"card": load.Card.String()},
+		}, nil
+	}
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -176,6 +177,16 @@ func TestIssuerThatDoesNotAnswerIsNotOurFailure(t *testing.T) {
 	s.issuer.Fault(cardtest.Sensitive, fulfilmenttest.ErrorBefore)
 	_, err = s.Credentials(t.Context(), id, owner)
 	wantFault(t, err, fault.DependencyDown)
+}
+
+// TestLoadOfALostCardGoesToAPerson: who claimed the order had read the card before the database was put back.
+func TestLoadOfALostCardGoesToAPerson(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		got, err := s.Load(s.Context(), &job.Lease{}, order.Order{Owner: owner}, order.Call{Card: uuid.New()})
+		if err != nil || got.State != order.Doubtful || s.issuer.Calls(cardtest.Move) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }
 
 func TestEnsureNeverIssues(t *testing.T) {

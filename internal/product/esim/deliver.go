@@ -17,6 +17,11 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
+// planLost is the progress of an order that was claimed by who had read its plan before the database was put back.
+func planLost() order.Progress {
+	return order.Progress{State: order.Doubtful, Reason: "the plan is not there"}
+}
+
 // Deliver implements settlement.Product: it takes the next possible step in the delivery of an eSIM. It may be called
 // any number of times.
 func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
@@ -25,6 +30,9 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, err
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
+	if errors.Is(err, ErrNotFound) {
+		return planLost(), nil
+	}
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the plan: %w", err)
 	}

@@ -2,6 +2,7 @@ package esim_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
@@ -35,6 +37,25 @@ func TestPaidOrderBecomesAnESIM(t *testing.T) {
 		got, err := s.Credentials(s.Context(), s.now(o))
 		if err != nil || got.LPA.Reveal() != "LPA:1$smdp.example.com$MATCH-000001" {
 			t.Errorf("credentials of %q, %v", got.LPA.Reveal(), err)
+		}
+	})
+}
+
+// TestLostPlanGoesToAPerson: who claimed the order had read the plan before the database was put back.
+func TestLostPlanGoesToAPerson(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		o := s.undelivered()
+		item, err := esim.ItemOf(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item.Plan += "-lost"
+		if o.Item, err = json.Marshal(item); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Deliver(s.Context(), &job.Lease{}, o)
+		if err != nil || got.State != order.Doubtful {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }

@@ -69,6 +69,9 @@ func (t *Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (orde
 		return order.Progress{State: order.Doubtful, Reason: "the supplier " + p.Provider + " adds no data"}, nil
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
+	if errors.Is(err, ErrNotFound) {
+		return planLost(), nil
+	}
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the plan: %w", err)
 	}
