@@ -262,7 +262,7 @@ const defaultPayableFor = 30 * time.Minute
 
 // New makes a Checkout.
 func New(c Config) *Checkout {
-	c.PayableFor = cmp.Or(c.PayableFor, defaultPayableFor)
+	c.PayableFor, c.Terms = cmp.Or(c.PayableFor, defaultPayableFor), c.Terms.Remembering()
 	co := &Checkout{
 		Config: c, products: map[order.Kind]Product{},
 		quotes: quotes{key: c.QuoteKey, former: c.FormerQuoteKeys, now: c.Now},

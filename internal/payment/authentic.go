@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/recent"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -56,6 +57,39 @@ func (t Terms) Decode(header string) (x402.Payment, error) {
 	return x402.DecodeAnyPayment(header)
 }
 
+// verified is a key's signature over an EIP-712 digest, which has the domain and every member of the authorization. One
+// that holds once holds always.
+type verified struct {
+	digest    x402.Hash
+	signature x402.Signature
+}
+
+// mostVerified bounds the signatures that are remembered; each takes about 250 bytes.
+const mostVerified = 8_192
+
+// Remembering is the same terms for whom clients send the same bytes until they know: a key's signature is verified
+// when it comes first.
+func (t Terms) Remembering() Terms {
+	t.verified = &recent.Map[verified, struct{}]{Most: mostVerified}
+	return t
+}
+
+// isSignedByKey reports whether the payer's key signed the authorization.
+func (t Terms) isSignedByKey(p x402.Payment) bool {
+	if t.verified == nil {
+		return curve.Verify(t.Domain, p.Authorization, p.Signature) == nil
+	}
+	of := verified{t.Domain.Digest(p.Authorization), p.Signature}
+	if _, known := t.verified.Get(of); known {
+		return true
+	}
+	if curve.Verify(t.Domain, p.Authorization, p.Signature) != nil {
+		return false
+	}
+	t.verified.Put(of, struct{}{})
+	return true
+}
+
 // Authentic reports whether the payment was signed by its payer, to our payee. It does not check price or time, so it
 // also recognises the payer of a spent payment. Only for a smart account's signature it asks the chain. The error is a
 // *Rejection, or one of SmartAccounts.
@@ -66,7 +100,7 @@ func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 	err := curve.ErrNotSigned
 	switch from := p.Authorization.From; {
 	case reserved(from):
-	case p.Signature.IsOfKey() && curve.Verify(t.Domain, p.Authorization, p.Signature) == nil:
+	case p.Signature.IsOfKey() && t.isSignedByKey(p):
 		return Signed{p, false}, nil
 	case t.SmartAccounts != nil:
 		p.Signature = p.Signature.OfAccount()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/recent"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -33,6 +34,8 @@ type Terms struct {
 	// MaxValidity is how far ahead validBefore may be. Some clients always sign for an hour, so this is not MaxTimeout:
 	// it bounds how long a payment can stay undecided.
 	MaxValidity time.Duration
+	// verified is what was verified; nil remembers nothing.
+	verified *recent.Map[verified, struct{}]
 }
 
 // Rejection says that a payment does not meet our terms, or that its transfer would fail. Nothing has been sent. Reason

@@ -62,6 +62,71 @@ func goodPayment(t *testing.T, domain x402.Domain, change func(*x402.Payment)) x
 	return p
 }
 
+// TestRememberedSignatureHoldsForItsBytesAlone has one payment that was verified, and others that differ in what was
+// signed or in the signature.
+func TestRememberedSignatureHoldsForItsBytesAlone(t *testing.T) {
+	remembering := terms.Remembering()
+	authentic := func(of payment.Terms, p x402.Payment) bool {
+		_, err := of.Authentic(t.Context(), p)
+		return err == nil
+	}
+	good := goodPayment(t, terms.Domain, nil)
+	for range 2 {
+		if !authentic(remembering, good) {
+			t.Fatal("a payment is not taken for its payer's")
+		}
+	}
+	stranger, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*x402.Payment){
+		"payer": func(p *x402.Payment) { p.Authorization.From[3]++ },
+		"value": func(p *x402.Payment) { p.Authorization.Value++ },
+		"nonce": func(p *x402.Payment) { p.Authorization.Nonce[0]++ },
+		"time":  func(p *x402.Payment) { p.Authorization.ValidBefore++ },
+		"signature": func(p *x402.Payment) {
+			if p.Signature, err = curve.Sign(terms.Domain, p.Authorization, stranger); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		p := good
+		change(&p)
+		for range 2 { // what was refused is not remembered
+			if authentic(remembering, p) {
+				t.Errorf("another %s is taken for the payer's", name)
+			}
+		}
+	}
+	moved := remembering
+	moved.Domain.ChainID++
+	if authentic(moved, good) {
+		t.Error("a signature for another chain is taken for the payer's")
+	}
+}
+
+// BenchmarkAuthentic compares a payment that comes again with one whose signature is verified.
+func BenchmarkAuthentic(b *testing.B) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := x402.Payment{Authorization: x402.Authorization{From: curve.AddressOf(key), To: payee, Value: price}}
+	if p.Signature, err = curve.Sign(terms.Domain, p.Authorization, key); err != nil {
+		b.Fatal(err)
+	}
+	for name, of := range map[string]payment.Terms{"verified": terms, "remembered": terms.Remembering()} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := of.Authentic(b.Context(), p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // verify is what a payment goes through before it is claimed.
 func verify(t *testing.T, chain payment.Chain, p x402.Payment, amount money.USDC) error {
 	t.Helper()
