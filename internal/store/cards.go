@@ -234,12 +234,7 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.MovementLock) (
 	if t.FeeJob != uuid.Nil {
 		feeJob = &t.FeeJob
 	}
-	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfCardSQL, t.Card)
-		if err != nil {
-			return err
-		}
+	err = c.s.withOwner(ctx, f, ownerOfCardSQL, t.Card, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		later(tx, lockCardSQL, t.Card, owner)
 		if t.Order != "" && !t.Begun {
 			var closing bool
@@ -458,12 +453,7 @@ func scanObserved(row pgx.CollectableRow) (c card.Card, err error) {
 
 // Fail implements card.Store.
 func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
-	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfCardSQL, id)
-		if err != nil {
-			return err
-		}
+	return c.s.withOwner(ctx, f, ownerOfCardSQL, id, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		return tx.Card.Update().Where(entcard.ID(id), entcard.Owner(owner), entcard.StatusEQ(entcard.StatusPENDING)).
 			SetStatus(entcard.StatusFAILED).SetUpdatedAt(c.s.stamp()).Exec(ctx)
 	})

@@ -299,12 +299,7 @@ func (e Esims) Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]e
 // Reserve implements esim.Store.
 func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.Profile, error) {
 	var got esim.Profile
-	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfOrderSQL, p.Order)
-		if err != nil {
-			return err
-		}
+	err := e.s.withOwner(ctx, f, ownerOfOrderSQL, p.Order, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		// The fence locks the order's job, so no other transaction can make its profile.
 		row, err := tx.EsimProfile.Query().Where(esimprofile.Reference(uuid.UUID(p.Ref)), esimprofile.Owner(owner)).Only(ctx)
 		if err == nil {
@@ -326,12 +321,7 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 
 // Install implements esim.Store.
 func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, postings []ledger.Posting) error {
-	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, p.ID)
-		if err != nil {
-			return err
-		}
+	return e.s.withOwner(ctx, f, ownerOfProfileSQL, p.ID, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		now := e.s.stamp()
 		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.Owner(owner),
 			esimprofile.StatusEQ(esimprofile.StatusOrdered)).
@@ -346,12 +336,7 @@ func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, posting
 
 // Fail implements esim.Store.
 func (e Esims) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
-	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, id)
-		if err != nil {
-			return err
-		}
+	return e.s.withOwner(ctx, f, ownerOfProfileSQL, id, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		return tx.EsimProfile.Update().Where(esimprofile.ID(id), esimprofile.Owner(owner),
 			esimprofile.StatusEQ(esimprofile.StatusOrdered)).
 			SetStatus(esimprofile.StatusFailed).SetUpdatedAt(e.s.stamp()).Exec(ctx)

@@ -104,12 +104,7 @@ func (e Esims) TopupOrder(ctx context.Context, id order.ID) (order.Order, error)
 // ReserveTopup implements esim.TopupStore.
 func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esim.Topup, error) {
 	var got esim.Topup
-	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfProfileSQL, t.Profile)
-		if err != nil {
-			return err
-		}
+	err := e.s.withOwner(ctx, f, ownerOfProfileSQL, t.Profile, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		var status esim.Status
 		if err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile, owner).Scan(&status); err != nil {
 			return fmt.Errorf("lock profile %s: %w", t.Profile, err)
@@ -170,12 +165,7 @@ func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, owner stri
 
 // CompleteTopup implements esim.TopupStore.
 func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, postings []ledger.Posting) error {
-	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfTopupSQL, t.ID)
-		if err != nil {
-			return err
-		}
+	return e.s.withOwner(ctx, f, ownerOfTopupSQL, t.ID, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		now := e.s.stamp()
 		tag, err := raw(tx).Exec(ctx, completeTopupSQL, t.ID, t.Account, int64(t.Cost), now, owner)
 		if err == nil && tag.RowsAffected() > 0 {
@@ -187,13 +177,8 @@ func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, pos
 
 // FailTopup implements esim.TopupStore.
 func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
-	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfTopupSQL, id)
-		if err != nil {
-			return err
-		}
-		_, err = raw(tx).Exec(ctx, failTopupSQL, id, e.s.stamp(), owner)
+	return e.s.withOwner(ctx, f, ownerOfTopupSQL, id, func(ctx context.Context, tx *ent.Tx, owner string) error {
+		_, err := raw(tx).Exec(ctx, failTopupSQL, id, e.s.stamp(), owner)
 		return err
 	})
 }

@@ -364,12 +364,7 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 
 // Suspend implements settlement.Store.
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
-	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		owner, err := lockedOwner(ctx, tx, f, ownerOfOrderSQL, id)
-		if err != nil {
-			return err
-		}
+	return o.s.withOwner(ctx, f, ownerOfOrderSQL, id, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		suspendReservations(tx, id, owner, o.s.stamp())
 		return nil
 	})

@@ -30,6 +30,21 @@ func ownerOf(ctx context.Context, on interface {
 	return owner, mapError(err)
 }
 
+// withOwner runs a transaction under the fence of a job, which changes what has an owner: that of the job, or else the
+// one that sql finds.
+func (s *Store) withOwner(
+	ctx context.Context, f job.Fence, sql string, id any, do func(ctx context.Context, tx *ent.Tx, owner string) error,
+) error {
+	return s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		owner, err := lockedOwner(ctx, tx, f, sql, id)
+		if err != nil {
+			return err
+		}
+		return do(ctx, tx, owner)
+	})
+}
+
 // lockedOwner is the owner of what a job changes: that of the job, or else of the row.
 func lockedOwner(ctx context.Context, tx *ent.Tx, f job.Fence, sql string, id any) (string, error) {
 	if f.Of != "" {

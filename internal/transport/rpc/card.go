@@ -194,9 +194,7 @@ func (s CardService) ListCardTransactions(
 	if err != nil {
 		return nil, err
 	}
-	const pageSize = 50
-	page, next, err := s.Controls.Transactions(
-		ctx, id, rpcx.Wallet(ctx), req.GetPageToken(), cmp.Or(int(req.GetPageSize()), pageSize))
+	page, next, err := s.Controls.Transactions(ctx, id, rpcx.Wallet(ctx), req.GetPageToken(), limitOf(req.GetPageSize()))
 	if err != nil {
 		return nil, err
 	}

@@ -325,7 +325,7 @@ func (s OperatorService) ListEsimCancellations(
 	list := func(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error) {
 		return s.Cancellations.List(ctx, esim.CancelQuery(q), act)
 	}
-	asked := pageAsked{req.GetStatus(), req.PageSize, req.PageToken}
+	asked := pageAsked{req.GetStatus(), req.GetPageSize(), req.PageToken}
 	cancellations, next, err := jobPage(ctx, asked, list, cancellationJob)
 	if err != nil {
 		return nil, err

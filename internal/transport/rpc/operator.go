@@ -61,53 +61,12 @@ type Challenges interface {
 func (s OperatorService) ListFeeJobs(
 	ctx context.Context, req *roamcardv1.ListFeeJobsRequest,
 ) (*roamcardv1.ListFeeJobsResponse, error) {
-	jobs, next, err := jobPage(ctx, pageAsked{req.GetStatus(), req.PageSize, req.PageToken}, s.FeeJobs.List, feeJobMessage)
+	asked := pageAsked{req.GetStatus(), req.GetPageSize(), req.PageToken}
+	jobs, next, err := jobPage(ctx, asked, s.FeeJobs.List, feeJobMessage)
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.ListFeeJobsResponse{Jobs: jobs, NextPageToken: next}, nil
-}
-
-// pageAsked is which page of jobs an operator asks for. An absent size is the default one, an absent token the first
-// page's.
-type pageAsked struct {
-	status string
-	size   *uint32
-	token  *string
-}
-
-// jobPage is a page of jobs as messages, newest first, and the token of the next page.
-func jobPage[M any](
-	ctx context.Context, asked pageAsked,
-	list func(context.Context, card.JobQuery, order.OperatorContext) ([]job.Row, error),
-	message func(job.Row) (*M, error),
-) (all []*M, next *string, err error) {
-	size := defaultPage
-	if asked.size != nil {
-		size = int(*asked.size)
-	}
-	q := card.JobQuery{Status: job.Status(asked.status), Limit: size + 1}
-	if asked.token != nil {
-		if q.Before, err = uuid.Parse(*asked.token); err != nil {
-			return nil, nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
-		}
-	}
-	rows, err := list(ctx, q, act(ctx))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(rows) > size {
-		rows = rows[:size]
-		next = proto.String(rows[size-1].ID.String())
-	}
-	for _, row := range rows {
-		m, err := message(row)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, m)
-	}
-	return all, next, nil
 }
 
 // ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.

@@ -29,12 +29,9 @@ type Approvals interface {
 func (s OperatorService) ListApprovals(
 	ctx context.Context, req *roamcardv1.ListApprovalsRequest,
 ) (*roamcardv1.ListApprovalsResponse, error) {
-	q := admin.ApprovalQuery{Status: approval.Pending, Limit: defaultPage}
+	q := admin.ApprovalQuery{Status: approval.Pending, Limit: limitOf(req.GetPageSize())}
 	if req.Status != nil {
 		q.Status = approval.Status(req.GetStatus())
-	}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
 	}
 	var err error
 	if q.Before, err = cursor(req.PageToken); err != nil {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/admin"
@@ -42,10 +41,7 @@ func (s OperatorService) ListAudit(
 	ctx context.Context, req *roamcardv1.ListAuditRequest,
 ) (*roamcardv1.ListAuditResponse, error) {
 	q := admin.AuditQuery{
-		Actor: req.GetActor(), Action: req.GetAction(), Subject: req.GetSubject(), Limit: defaultPage,
-	}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
+		Actor: req.GetActor(), Action: req.GetAction(), Subject: req.GetSubject(), Limit: limitOf(req.GetPageSize()),
 	}
 	var err error
 	if q.Since, err = instant("since", req.Since); err != nil {
@@ -61,11 +57,7 @@ func (s OperatorService) ListAudit(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListAuditResponse{NextPageToken: pageToken(next)}
-	for _, r := range page {
-		res.Records = append(res.Records, auditRecord(r))
-	}
-	return res, nil
+	return &roamcardv1.ListAuditResponse{Records: messages(page, auditRecord), NextPageToken: pageToken(next)}, nil
 }
 
 // instant reads a time of RFC 3339; an absent one is zero.
@@ -78,26 +70,6 @@ func instant(field string, text *string) (time.Time, error) {
 		return time.Time{}, rpcx.Invalid(field, "string.rfc3339", "must be a time such as 2026-05-04T10:00:00Z")
 	}
 	return at, nil
-}
-
-// cursor reads the token of a page of what has a uuid; an absent one is nil.
-func cursor(token *string) (uuid.UUID, error) {
-	if token == nil {
-		return uuid.Nil, nil
-	}
-	id, err := uuid.Parse(*token)
-	if err != nil {
-		return uuid.Nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
-	}
-	return id, nil
-}
-
-// pageToken is the token of a page, absent after the last.
-func pageToken(next uuid.UUID) *string {
-	if next == uuid.Nil {
-		return nil
-	}
-	return proto.String(next.String())
 }
 
 func auditRecord(r admin.AuditRecord) *roamcardv1.AuditRecord {

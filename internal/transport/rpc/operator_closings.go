@@ -79,7 +79,7 @@ func closed(
 func (s OperatorService) ListCardClosings(
 	ctx context.Context, req *roamcardv1.ListCardClosingsRequest,
 ) (*roamcardv1.ListCardClosingsResponse, error) {
-	asked := pageAsked{req.GetStatus(), req.PageSize, req.PageToken}
+	asked := pageAsked{req.GetStatus(), req.GetPageSize(), req.PageToken}
 	closings, next, err := jobPage(ctx, asked, s.Closings.List, closingMessage)
 	if err != nil {
 		return nil, err

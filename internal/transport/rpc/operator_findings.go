@@ -35,29 +35,18 @@ func (s OperatorService) ListFindings(
 	ctx context.Context, req *roamcardv1.ListFindingsRequest,
 ) (*roamcardv1.ListFindingsResponse, error) {
 	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()),
-		Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
-	if req.PageToken != nil {
-		before, err := pageBefore(req.GetPageToken())
-		if err != nil {
-			return nil, err
-		}
-		q.Before = before
+		Limit: limitOf(req.GetPageSize())}
+	var err error
+	if q.Before, err = pageBefore(req.PageToken); err != nil {
+		return nil, err
 	}
 	page, next, err := s.Findings.FindingsFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListFindingsResponse{}
-	for _, one := range page {
-		res.Findings = append(res.Findings, findingMessage(one))
-	}
-	if next != 0 {
-		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
-	}
-	return res, nil
+	return &roamcardv1.ListFindingsResponse{
+		Findings: messages(page, findingMessage), NextPageToken: numberToken(next),
+	}, nil
 }
 
 // ResolveFinding implements roamcardv1connect.OperatorServiceHandler.

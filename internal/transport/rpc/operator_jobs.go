@@ -28,9 +28,8 @@ type Jobs interface {
 func (s OperatorService) ListJobs(
 	ctx context.Context, req *roamcardv1.ListJobsRequest,
 ) (*roamcardv1.ListJobsResponse, error) {
-	q := admin.JobQuery{Status: job.Status(req.GetStatus()), Kind: job.Kind(req.GetKind()), Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
+	q := admin.JobQuery{
+		Status: job.Status(req.GetStatus()), Kind: job.Kind(req.GetKind()), Limit: limitOf(req.GetPageSize()),
 	}
 	var err error
 	if q.Before, err = cursor(req.PageToken); err != nil {
@@ -40,11 +39,7 @@ func (s OperatorService) ListJobs(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListJobsResponse{NextPageToken: pageToken(next)}
-	for _, j := range page {
-		res.Jobs = append(res.Jobs, jobView(j))
-	}
-	return res, nil
+	return &roamcardv1.ListJobsResponse{Jobs: messages(page, jobView), NextPageToken: pageToken(next)}, nil
 }
 
 // GetJob implements roamcardv1connect.OperatorServiceHandler.

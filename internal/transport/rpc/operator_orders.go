@@ -72,10 +72,7 @@ func (s OperatorService) ListOrderQueue(
 func queueQuery(req *roamcardv1.ListOrderQueueRequest) (admin.QueueQuery, error) {
 	q := admin.QueueQuery{
 		Status: order.Status(req.GetStatus()), Kind: order.Kind(req.GetKind()), Oldest: req.GetSort() == "oldest",
-		Last: order.ID(req.GetPageToken()), Request: req.GetRequestId(), Limit: defaultPage,
-	}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
+		Last: order.ID(req.GetPageToken()), Request: req.GetRequestId(), Limit: limitOf(req.GetPageSize()),
 	}
 	if req.Owner != nil {
 		owner, err := x402.ParseAddress(req.GetOwner())

@@ -75,29 +75,18 @@ type Comparisons interface {
 func (s OperatorService) ListReconciliations(
 	ctx context.Context, req *roamcardv1.ListReconciliationsRequest,
 ) (*roamcardv1.ListReconciliationsResponse, error) {
-	q := reconcile.FinishedQuery{Outcome: reconcile.Outcome(req.GetOutcome()), Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
-	if req.PageToken != nil {
-		before, err := pageBefore(req.GetPageToken())
-		if err != nil {
-			return nil, err
-		}
-		q.Before = before
+	q := reconcile.FinishedQuery{Outcome: reconcile.Outcome(req.GetOutcome()), Limit: limitOf(req.GetPageSize())}
+	var err error
+	if q.Before, err = pageBefore(req.PageToken); err != nil {
+		return nil, err
 	}
 	page, next, err := s.Comparisons.FinishedFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListReconciliationsResponse{}
-	for _, one := range page {
-		res.Reconciliations = append(res.Reconciliations, finishedMessage(one))
-	}
-	if next != 0 {
-		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
-	}
-	return res, nil
+	return &roamcardv1.ListReconciliationsResponse{
+		Reconciliations: messages(page, finishedMessage), NextPageToken: numberToken(next),
+	}, nil
 }
 
 func finishedMessage(f reconcile.Finished) *roamcardv1.ReconciliationRun {

@@ -47,10 +47,7 @@ func (s OperatorService) MintToken(
 func (s OperatorService) ListTokens(
 	ctx context.Context, req *roamcardv1.ListTokensRequest,
 ) (*roamcardv1.ListTokensResponse, error) {
-	q := admin.TokenQuery{Status: admin.TokenStatus(req.GetStatus()), Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
+	q := admin.TokenQuery{Status: admin.TokenStatus(req.GetStatus()), Limit: limitOf(req.GetPageSize())}
 	var err error
 	if q.Before, err = cursor(req.PageToken); err != nil {
 		return nil, err
@@ -59,11 +56,7 @@ func (s OperatorService) ListTokens(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListTokensResponse{NextPageToken: pageToken(next)}
-	for _, one := range page {
-		res.Tokens = append(res.Tokens, tokenMessage(one))
-	}
-	return res, nil
+	return &roamcardv1.ListTokensResponse{Tokens: messages(page, tokenMessage), NextPageToken: pageToken(next)}, nil
 }
 
 // RevokeToken implements roamcardv1connect.OperatorServiceHandler.

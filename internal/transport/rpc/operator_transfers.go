@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,42 +30,22 @@ const (
 	transferResolved = "resolved"
 )
 
-// pageBefore reads a page token that is the number of a row.
-func pageBefore(token string) (int64, error) {
-	before, err := strconv.ParseInt(token, 10, 64)
-	if err != nil {
-		return 0, rpcx.Invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
-	}
-	return before, nil
-}
-
 // ListTransfers implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListTransfers(
 	ctx context.Context, req *roamcardv1.ListTransfersRequest,
 ) (*roamcardv1.ListTransfersResponse, error) {
-	q := reconcile.UnmatchedQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
-	if req.PageToken != nil {
-		before, err := pageBefore(req.GetPageToken())
-		if err != nil {
-			return nil, err
-		}
-		q.Before = before
+	q := reconcile.UnmatchedQuery{Resolved: req.GetStatus() == transferResolved, Limit: limitOf(req.GetPageSize())}
+	var err error
+	if q.Before, err = pageBefore(req.PageToken); err != nil {
+		return nil, err
 	}
 	page, next, err := s.Transfers.UnmatchedFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListTransfersResponse{}
-	for _, one := range page {
-		res.Transfers = append(res.Transfers, unmatchedMessage(one))
-	}
-	if next != 0 {
-		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
-	}
-	return res, nil
+	return &roamcardv1.ListTransfersResponse{
+		Transfers: messages(page, unmatchedMessage), NextPageToken: numberToken(next),
+	}, nil
 }
 
 // ResolveTransfer implements roamcardv1connect.OperatorServiceHandler.

@@ -66,18 +66,13 @@ type OrderViews struct {
 	BaseURL string
 }
 
-const defaultPage = 50
-
 // ListOrders implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) ListOrders(
 	ctx context.Context, req *roamcardv1.ListOrdersRequest,
 ) (*roamcardv1.ListOrdersResponse, error) {
 	q := checkout.Query{
 		Active: req.GetStatus() == "active", Kind: order.Kind(req.GetKind()), Before: order.ID(req.GetPageToken()),
-		Limit: defaultPage,
-	}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
+		Limit: limitOf(req.GetPageSize()),
 	}
 	page, next, err := s.Orders.Orders(ctx, rpcx.Wallet(ctx), q)
 	if err != nil {
@@ -113,10 +108,7 @@ func (s OrderService) GetOrder(
 func (s OrderService) ListReceipts(
 	ctx context.Context, req *roamcardv1.ListReceiptsRequest,
 ) (*roamcardv1.ListReceiptsResponse, error) {
-	q := checkout.Query{Before: order.ID(req.GetPageToken()), Limit: defaultPage}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
-	}
+	q := checkout.Query{Before: order.ID(req.GetPageToken()), Limit: limitOf(req.GetPageSize())}
 	page, next, err := s.Orders.Receipts(ctx, rpcx.Wallet(ctx), q)
 	if err != nil {
 		return nil, err
