@@ -21,29 +21,40 @@ const (
 func (c *Checkout) Watch(
 	ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(PaidOrder) error,
 ) error {
-	wake, stop := c.Store.Watch(id)
+	previewed := false
+	return c.watching(ctx, timeout, func() (ended, preview bool, err error) {
+		at, err := c.Order(ctx, id, owner)
+		if err != nil {
+			return false, false, err
+		}
+		if at.Order.Version > after || (at.Preconfirmed && !previewed) {
+			if err := show(at); err != nil {
+				return false, false, err
+			}
+			after, previewed = max(after, at.Order.Version), at.Preconfirmed
+		}
+		return at.Order.Status.Final(), c.mayBePreconfirmed(at.Order) && !previewed, nil
+	}, id)
+}
+
+// watching looks at orders, now and whenever one may have changed, until look says that it has ended or the timeout has
+// passed. preview says that one of them may be preconfirmed soon.
+func (c *Checkout) watching(
+	ctx context.Context, timeout time.Duration, look func() (ended, preview bool, err error), ids ...order.ID,
+) error {
+	wake, stop := c.Store.Watch(ids...)
 	defer stop()
 	end := time.NewTimer(timeout)
 	defer end.Stop()
 	poll := time.NewTimer(0)
 	defer poll.Stop()
-	previewed := false
 	for {
-		at, err := c.Order(ctx, id, owner)
-		if err != nil {
+		ended, preview, err := look()
+		if err != nil || ended {
 			return err
 		}
-		if at.Order.Version > after || (at.Preconfirmed && !previewed) {
-			if err := show(at); err != nil {
-				return err
-			}
-			after, previewed = max(after, at.Order.Version), at.Preconfirmed
-		}
-		if at.Order.Status.Final() {
-			return nil
-		}
 		pause := watchPoll
-		if c.mayBePreconfirmed(at.Order) && !previewed {
+		if preview {
 			pause = previewPoll
 		}
 		poll.Reset(pause)

@@ -29,43 +29,22 @@ func (c *Checkout) WatchAll(
 	for id, version := range after {
 		moving[id] = shown{version: version}
 	}
-	wake, stop := c.Store.Watch(slices.Collect(maps.Keys(after))...)
-	defer stop()
-	end := time.NewTimer(timeout)
-	defer end.Stop()
-	poll := time.NewTimer(0)
-	defer poll.Stop()
-	for {
+	return c.watching(ctx, timeout, func() (ended, preview bool, err error) {
 		changed, preview, err := c.changed(ctx, owner, moving)
 		if err != nil {
-			return err
+			return false, false, err
 		}
 		for _, at := range changed {
 			if err := show(at); err != nil {
-				return err
+				return false, false, err
 			}
 			moving[at.Order.ID] = shown{at.Order.Version, at.Preconfirmed}
 			if at.Order.Status.Final() {
 				delete(moving, at.Order.ID)
 			}
 		}
-		if len(moving) == 0 {
-			return nil
-		}
-		pause := watchPoll
-		if preview {
-			pause = previewPoll
-		}
-		poll.Reset(pause)
-		select {
-		case <-wake:
-		case <-poll.C:
-		case <-end.C:
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
+		return len(moving) == 0, preview, nil
+	}, slices.Collect(maps.Keys(after))...)
 }
 
 // changed are the orders whose version is above the one shown, those that are final, and those that are preconfirmed
