@@ -38,7 +38,6 @@ var importers = map[string]map[string]string{
 		"internal/store/admin.go":                     "an order's page for operators has its card's fee",
 		"internal/store/memory/":                      "the rows of cards, in memory",
 		"internal/store/issuerlines.go":               "the lines of the issuer's statement",
-		"internal/store/esimcancels.go":               "an operator's list of jobs has the form of that of cards",
 		"internal/reconcile/books.go":                 "the issuer's statement is one of the books",
 		"internal/reconcile/compare_issuer.go":        "the issuer's statement is compared",
 		"internal/reconcile/reconcile.go":             "the issuer's book is one of the books",
@@ -48,7 +47,6 @@ var importers = map[string]map[string]string{
 		"internal/transport/rpc/card.go":              "the rpc file of cards",
 		"internal/transport/rpc/operator.go":          "operators decide on fees of cards",
 		"internal/transport/rpc/operator_closings.go": "operators decide on closings of cards",
-		"internal/transport/rpc/esim.go":              "an operator's list of jobs has the form of that of cards",
 		"internal/transport/web/web.go":               "the page that shows a card",
 	},
 	"topup": {

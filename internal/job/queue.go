@@ -3,6 +3,8 @@ package job
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Queue keeps the jobs. Implementations pass jobtest.RunQueue.
@@ -61,4 +63,13 @@ type Depth struct {
 	GaveUp bool
 	Count  int
 	Oldest time.Time
+}
+
+// Query selects a page of the jobs of a kind, newest first.
+type Query struct {
+	// Status is empty for all. A queued job that has asked somebody for something counts as Processing.
+	Status Status
+	// Before is the last job of the previous page.
+	Before uuid.UUID
+	Limit  int
 }

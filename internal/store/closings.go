@@ -64,7 +64,7 @@ func (c Cards) Closing(ctx context.Context, id uuid.UUID) (closing bool, err err
 }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.OperatorContext) ([]job.Row, error) {
+func (c Closings) Closings(ctx context.Context, q job.Query, act card.OperatorContext) ([]job.Row, error) {
 	return c.s.listJobs(ctx, card.CloseJob, q, act, actListClosings)
 }
 

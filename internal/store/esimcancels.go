@@ -15,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -130,8 +129,8 @@ const (
 )
 
 // Cancellations implements esim.CancelStore.
-func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, act order.OperatorContext) ([]job.Row, error) {
-	return e.s.listJobs(ctx, esim.CancelJob, card.JobQuery(q), act, actListCancels)
+func (e Esims) Cancellations(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error) {
+	return e.s.listJobs(ctx, esim.CancelJob, q, act, actListCancels)
 }
 
 // RetryCancel implements esim.CancelStore.

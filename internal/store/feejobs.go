@@ -51,13 +51,13 @@ const (
 )
 
 // FeeJobs implements card.FeeJobs.
-func (f FeeJobs) FeeJobs(ctx context.Context, q card.JobQuery, act card.OperatorContext) ([]job.Row, error) {
+func (f FeeJobs) FeeJobs(ctx context.Context, q job.Query, act card.OperatorContext) ([]job.Row, error) {
 	return f.s.listJobs(ctx, card.FeeJob, q, act, actList)
 }
 
 // listJobs lists the jobs of a kind for an operator, newest first, and records that as an action.
 func (s *Store) listJobs(
-	ctx context.Context, kind job.Kind, q card.JobQuery, act card.OperatorContext, action string,
+	ctx context.Context, kind job.Kind, q job.Query, act card.OperatorContext, action string,
 ) (found []job.Row, err error) {
 	var before any
 	if q.Before != uuid.Nil {

@@ -132,7 +132,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 	for status, want := range map[job.Status][]uuid.UUID{
 		"": {failed.ID, sent.ID}, job.Processing: {sent.ID}, job.Failed: {failed.ID}, job.Queued: nil,
 	} {
-		rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Status: status, Limit: 10},
+		rows, err := s.FeeJobs().FeeJobs(t.Context(), job.Query{Status: status, Limit: 10},
 			card.OperatorContext{Operator: "ada"})
 		if err != nil || len(rows) != len(want) {
 			t.Fatalf("%s: %d rows, %v", status, len(rows), err)
@@ -143,7 +143,7 @@ func TestFeeJobsAreListedByWhatOutsidersSee(t *testing.T) {
 			}
 		}
 	}
-	rows, err := s.FeeJobs().FeeJobs(t.Context(), card.JobQuery{Before: failed.ID, Limit: 10},
+	rows, err := s.FeeJobs().FeeJobs(t.Context(), job.Query{Before: failed.ID, Limit: 10},
 		card.OperatorContext{Operator: "ada"})
 	if err != nil || len(rows) != 1 || rows[0].ID != sent.ID {
 		t.Errorf("the second page: %v, %v", rows, err)

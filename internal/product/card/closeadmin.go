@@ -28,7 +28,7 @@ type ClosingFacts struct {
 // per key.
 type CloseJobs interface {
 	// Closings lists closings, newest first. It is audited.
-	Closings(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error)
+	Closings(ctx context.Context, q job.Query, act OperatorContext) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
 	// and decide is not called. ErrNotFound when there is no such card, approval.PendingError when the closing waits for a
 	// second operator, else the error of decide.
@@ -71,7 +71,7 @@ type CloseAdmin struct {
 }
 
 // List shows a page of closings, newest first.
-func (d CloseAdmin) List(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error) {
+func (d CloseAdmin) List(ctx context.Context, q job.Query, act OperatorContext) ([]job.Row, error) {
 	return d.Jobs.Closings(ctx, q, act)
 }
 

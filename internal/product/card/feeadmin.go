@@ -18,20 +18,10 @@ import (
 // OperatorContext is an operator's action, for the audit trail.
 type OperatorContext = order.OperatorContext
 
-// JobQuery selects a page of fee jobs, or of closings.
-type JobQuery struct {
-	// Status is one of the job statuses, or empty for all. A queued job whose withdrawal has been sent
-	// counts as processing.
-	Status job.Status
-	// Before is the last job of the previous page.
-	Before uuid.UUID
-	Limit  int
-}
-
 // FeeJobs reads and changes the fee jobs for operators. Each write has its audit record in the same transaction.
 type FeeJobs interface {
 	// FeeJobs lists jobs, newest first. It is audited.
-	FeeJobs(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error)
+	FeeJobs(ctx context.Context, q job.Query, act OperatorContext) ([]job.Row, error)
 	// FeeJob finds one. ErrNotFound when there is none.
 	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
 	// Conclude sets a job that is not final to the status that the issuer confirmed, and adds the postings. If the
@@ -111,7 +101,7 @@ type FeeAdmin struct {
 }
 
 // List shows a page of fee jobs, newest first.
-func (d FeeAdmin) List(ctx context.Context, q JobQuery, act OperatorContext) ([]job.Row, error) {
+func (d FeeAdmin) List(ctx context.Context, q job.Query, act OperatorContext) ([]job.Row, error) {
 	return d.Jobs.FeeJobs(ctx, q, act)
 }
 

@@ -114,16 +114,7 @@ type CancelStore interface {
 		ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.OperatorContext,
 	) (Cancellation, error)
 	// Cancellations lists the jobs of cancellations for an operator, newest first, audited.
-	Cancellations(ctx context.Context, q CancelQuery, act order.OperatorContext) ([]job.Row, error)
-}
-
-// CancelQuery selects a page of cancellations.
-type CancelQuery struct {
-	// Status is one of the job statuses, or empty for all.
-	Status job.Status
-	// Before is the last job of the previous page.
-	Before uuid.UUID
-	Limit  int
+	Cancellations(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error)
 }
 
 // Refunds pay what the supplier has credited back to the owner.
@@ -275,7 +266,7 @@ func concluding(err error) error {
 }
 
 // List lists cancellations for an operator, newest first.
-func (c *Cancellations) List(ctx context.Context, q CancelQuery, act order.OperatorContext) ([]job.Row, error) {
+func (c *Cancellations) List(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error) {
 	rows, err := c.Store.Cancellations(ctx, q, act)
 	if err != nil {
 		return nil, fmt.Errorf("list the cancellations: %w", err)

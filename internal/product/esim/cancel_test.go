@@ -88,7 +88,7 @@ func (c *cancelling) Transferred(
 	return c.shown[transaction] == amount, nil
 }
 
-func (c *cancelling) Cancellations(context.Context, esim.CancelQuery, order.OperatorContext) ([]job.Row, error) {
+func (c *cancelling) Cancellations(context.Context, job.Query, order.OperatorContext) ([]job.Row, error) {
 	return nil, nil
 }
 

@@ -24,12 +24,12 @@ var _ card.CloseJobs = Closings{}
 func (s *Store) Closings() Closings { return Closings{s} }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.JobQuery, _ card.OperatorContext) ([]job.Row, error) {
+func (c Closings) Closings(ctx context.Context, q job.Query, _ card.OperatorContext) ([]job.Row, error) {
 	return c.listJobs(ctx, "closings.list", card.CloseJob, q)
 }
 
 // listJobs lists the jobs of a kind, newest first. A queued one with a step counts as processing.
-func (s *Store) listJobs(ctx context.Context, op string, kind job.Kind, q card.JobQuery) (found []job.Row, err error) {
+func (s *Store) listJobs(ctx context.Context, op string, kind job.Kind, q job.Query) (found []job.Row, err error) {
 	err = s.do(ctx, op, func(t *tx) error {
 		found = t.jobs.all(func(r *job.Row) bool {
 			status := r.Status

@@ -10,7 +10,6 @@ import (
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -158,6 +157,6 @@ func (e Esims) ConcludeCancel(
 }
 
 // Cancellations implements esim.CancelStore.
-func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, _ order.OperatorContext) ([]job.Row, error) {
-	return e.listJobs(ctx, "esims.cancellations", esim.CancelJob, card.JobQuery(q))
+func (e Esims) Cancellations(ctx context.Context, q job.Query, _ order.OperatorContext) ([]job.Row, error) {
+	return e.listJobs(ctx, "esims.cancellations", esim.CancelJob, q)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -315,18 +314,15 @@ type Cancellations interface {
 	Retry(ctx context.Context, id order.ID, act order.OperatorContext) (esim.Cancellation, error)
 	// Conclude ends one whose refund a transaction has done by hand.
 	Conclude(ctx context.Context, id order.ID, transaction x402.Hash, act order.OperatorContext) (esim.Cancellation, error)
-	List(ctx context.Context, q esim.CancelQuery, act order.OperatorContext) ([]job.Row, error)
+	List(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error)
 }
 
 // ListEsimCancellations implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListEsimCancellations(
 	ctx context.Context, req *roamcardv1.ListEsimCancellationsRequest,
 ) (*roamcardv1.ListEsimCancellationsResponse, error) {
-	list := func(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error) {
-		return s.Cancellations.List(ctx, esim.CancelQuery(q), act)
-	}
 	asked := pageAsked{req.GetStatus(), req.GetPageSize(), req.PageToken}
-	cancellations, next, err := jobPage(ctx, asked, list, cancellationJob)
+	cancellations, next, err := jobPage(ctx, asked, s.Cancellations.List, cancellationJob)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type OperatorService struct {
 
 // FeeJobs withdraw the issue fees of cards.
 type FeeJobs interface {
-	List(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error)
+	List(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error)
 	// Reconcile reads at the issuer what became of a withdrawal. Nothing is sent.
 	Reconcile(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	// Retry withdraws again what the issuer refused, and WriteOff gives a fee up; once for each key of the act.

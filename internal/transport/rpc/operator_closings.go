@@ -18,7 +18,7 @@ import (
 
 // Closings close cards.
 type Closings interface {
-	List(ctx context.Context, q card.JobQuery, act order.OperatorContext) ([]job.Row, error)
+	List(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error)
 	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
 	Close(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
@@ -78,11 +77,11 @@ type pageAsked struct {
 // jobPage is a page of jobs as messages, newest first, and the token of the next page.
 func jobPage[M any](
 	ctx context.Context, asked pageAsked,
-	list func(context.Context, card.JobQuery, order.OperatorContext) ([]job.Row, error),
+	list func(context.Context, job.Query, order.OperatorContext) ([]job.Row, error),
 	message func(job.Row) (*M, error),
 ) (all []*M, next *string, err error) {
 	size := limitOf(asked.size)
-	q := card.JobQuery{Status: job.Status(asked.status), Limit: size + 1}
+	q := job.Query{Status: job.Status(asked.status), Limit: size + 1}
 	if q.Before, err = cursor(asked.token); err != nil {
 		return nil, nil, err
 	}
