@@ -93,6 +93,24 @@ func (p plan) rotations() [][]stage {
 	return all
 }
 
+// settling is how others settle, as docs/operations/settlers.md says: not in most worlds, nor where smart accounts pay,
+// whose payments this facilitator does not take.
+func (p plan) settling() (all []stage) {
+	rng := diceNamed(p.seed, "settling")
+	if p.smart || rng.IntN(3) > 0 {
+		return nil
+	}
+	for range 1 + rng.IntN(3) {
+		order := oneOf(rng, settlers[4:]...)
+		url := facilitators
+		if order == "relayer" {
+			url = ""
+		}
+		all = append(all, stage{settings: map[string]string{"settlement.order": order, "facilitator.url": url}})
+	}
+	return all
+}
+
 // succession is how one provider follows another: it is added at the end, or preferred at once.
 func (p plan) succession(sold, retired, was, is string) []stage {
 	all := []stage{
@@ -117,7 +135,11 @@ func (w *world) rotate(over <-chan struct{}) {
 	if follows := len(all) - 1; w.plan.nextIssuer != "" || w.plan.nextSupplier != "" {
 		chosen = append([]int{follows}, slices.DeleteFunc(chosen, func(i int) bool { return i == follows })...)
 	}
-	for _, i := range chosen[:1+rng.IntN(3)] {
+	chosen = chosen[:1+rng.IntN(3)]
+	if other := w.plan.settling(); other != nil {
+		all, chosen = append(all, other), slices.Insert(chosen, rng.IntN(len(chosen)+1), len(all))
+	}
+	for _, i := range chosen {
 		for nth, s := range all[i] {
 			if !pause(time.Duration(rng.Int64N(int64(10*time.Second))), over) || !w.may(s, last, over) {
 				break

@@ -497,14 +497,28 @@ func (w *world) client(p *process) *http.Client {
 	return &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown, delayed: &w.delayed}}
 }
 
-// clockOf is the clock of a process's machine. The database has its own.
+// clockOf is the clock of a process's machine. The database has its own. Some are set once, by what was wrong.
 func (w *world) clockOf(p *process) func() time.Time {
-	skew := time.Duration(0)
-	if w.plan.skew > 0 {
-		rng := diceOf(w.plan.seed, uint64(7000+int(p.name[0])))
-		skew = time.Duration(rng.Int64N(int64(2*w.plan.skew))) - w.plan.skew
+	if w.plan.skew == 0 {
+		return time.Now
 	}
-	return func() time.Time { return time.Now().Add(skew) }
+	wrong := func(rng *rand.Rand) time.Duration {
+		return time.Duration(rng.Int64N(int64(2*w.plan.skew))) - w.plan.skew
+	}
+	first := wrong(diceOf(w.plan.seed, uint64(7000+int(p.name[0]))))
+	rng := diceNamed(w.plan.seed, "sets the clock of "+p.name[:1])
+	set := w.bus.trace.began.Add(w.plan.opens + time.Duration(rng.Int64N(int64(w.plan.over+waitFor))))
+	if rng.IntN(3) > 0 {
+		return func() time.Time { return time.Now().Add(first) }
+	}
+	then := wrong(rng)
+	return func() time.Time {
+		now := time.Now()
+		if now.Before(set) {
+			return now.Add(first)
+		}
+		return now.Add(then)
+	}
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
