@@ -25,6 +25,8 @@ type ScreeningConfig struct {
 	// URL and Key reach the screening service.
 	URL string
 	Key secret.Text
+	// Strict serves nobody who cannot be screened; in production nobody ever is.
+	Strict bool
 }
 
 const (
@@ -86,10 +88,12 @@ func (a *App) newScreening() (*screening.Screening, error) {
 	}
 	s := screening.Config{
 		Store: a.store.Screening(), Lists: c.Lists, MaxAge: cmp.Or(c.MaxAge, defaultScreeningMaxAge),
-		Strict: a.config.Environment == Production, Log: a.log, Now: a.config.now,
+		Strict: c.Strict || a.config.Environment == Production, Log: a.log, Now: a.config.now,
 	}
 	if !c.Key.IsZero() {
-		service, err := chainalysis.New(chainalysis.Config{URL: c.URL, Rule: a.config.rule(), Key: c.Key})
+		service, err := chainalysis.New(chainalysis.Config{
+			URL: c.URL, Rule: a.config.rule(), Key: c.Key, HTTP: a.config.Outside.HTTP,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("make the client of the screening service: %w", err)
 		}

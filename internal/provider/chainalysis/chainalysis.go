@@ -31,6 +31,8 @@ type Config struct {
 	URL  string
 	Rule outward.Rule
 	Key  secret.Text
+	// HTTP is nil for a client of its own, which keeps to Rule.
+	HTTP *http.Client
 }
 
 // Client asks the API. It implements screening.Service.
@@ -49,7 +51,11 @@ func New(c Config) (*Client, error) {
 	if c.Key.IsZero() {
 		return nil, errors.New("the screening service needs a key")
 	}
-	return &Client{base: base, key: c.Key, http: outward.New(outward.Config{Rule: c.Rule})}, nil
+	client := c.HTTP
+	if client == nil {
+		client = outward.New(outward.Config{Rule: c.Rule})
+	}
+	return &Client{base: base, key: c.Key, http: client}, nil
 }
 
 // Name implements screening.Service.

@@ -40,6 +40,8 @@ type buyer struct {
 	purchases []*purchase
 	// cheated says that it has spent what it had signed in another way.
 	cheated bool
+	// named says that it is not to be served.
+	named bool
 	// owner is what it does with what it has bought first; nil in most worlds.
 	owner *owner
 }
@@ -138,7 +140,7 @@ type purchase struct {
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
 	b.bought++
-	p := &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	p := &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more, odd: b.named}
 	if b.nth%2 == 0 {
 		p.key = fmt.Sprintf("key-%06d-%06d", b.nth, b.bought)
 	}

@@ -97,6 +97,9 @@ func (w *world) breakDown(rng *rand.Rand, over <-chan struct{}) {
 	for i := range w.plan.nodes {
 		hosts = append(hosts, nodeName(i)+".sim")
 	}
+	if w.plan.screens {
+		hosts = append(hosts, "screening.sim")
+	}
 	host := hosts[rng.IntN(len(hosts))]
 	w.setDown(host, true)
 	pause(time.Duration(rng.Int64N(int64(longestOutage))), over)

@@ -21,6 +21,7 @@ func planOf(seed uint64) plan { return planAbout(cmp.Or(*about, themeOf(seed)), 
 // planAbout draws a run that is about something.
 func planAbout(theme string, seed uint64) plan {
 	p := drawnOf(seed)
+	p.screens = diceNamed(seed, "screens").IntN(6) == 0
 	if theme != everything {
 		return p.about(theme)
 	}

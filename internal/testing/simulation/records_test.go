@@ -147,6 +147,9 @@ func (w *world) config(databaseURL string, changed map[string]string) app.Config
 	if w.plan.second {
 		settings["operators.second_approver_above"] = fmt.Sprint(approvedAbove)
 	}
+	if w.plan.screens {
+		settings["screening.url"], settings["screening.key"] = screeners, "a key"
+	}
 	w.plan.bounds(settings)
 	if w.plan.settlers != "" {
 		settings["settlement.order"] = w.plan.settlers
@@ -164,7 +167,8 @@ func (w *world) config(databaseURL string, changed map[string]string) app.Config
 	if err == nil {
 		err = w.plan.sell(&c, changed)
 	}
-	if err != nil { // it is the same for all seeds of a kind
+	c.Screening.Strict = w.plan.screens // as in production
+	if err != nil {                     // it is the same for all seeds of a kind
 		release()
 		panic(err)
 	}

@@ -44,6 +44,8 @@ type world struct {
 	asked atomic.Int64
 	// facilitator settles in some worlds.
 	facilitator *facilitator
+	// screen names payers in some worlds.
+	screen *screen
 	// liars are the nodes.
 	liars   []*liar
 	records records
@@ -128,6 +130,8 @@ type plan struct {
 	hostile, cheats bool
 	// droughts are times in which the relayer has no gas.
 	droughts bool
+	// screens says that a service is asked about payers, and names some.
+	screens bool
 	// settlers are the operator's setting of who brings payments to the chain.
 	settlers string
 	// operators is how many operators decide what waits for one, and pace how long each does nothing at most.
@@ -254,7 +258,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.bus.weather = p.weather
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
-		w.facilitator = w.newFacilitator(time0.now)
+		w.facilitator, w.screen = w.newFacilitator(time0.now), w.newScreen()
 		w.liars = w.newLiars()
 		if s == nil {
 			w.keepInMemory()
@@ -321,6 +325,7 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
+		b.named = w.screen.names(b)
 		if w.plan.owners && i < w.plan.most {
 			w.trading.Add(1)
 			b.owner = newOwner(b)
@@ -490,7 +495,9 @@ const site = "http://shop.sim"
 
 // client is how a process asks what is outside of it.
 func (w *world) client(p *process) *http.Client {
-	hosts := map[string]http.Handler{"providers.sim": w.bank, "facilitator.sim": w.facilitator}
+	hosts := map[string]http.Handler{
+		"providers.sim": w.bank, "facilitator.sim": w.facilitator, "screening.sim": w.screen,
+	}
 	for _, l := range w.liars {
 		hosts[l.name+".sim"] = l
 	}
@@ -671,8 +678,9 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	broken, err := w.rules.check(ctx, conn, w.plan.issuer == stripe.Name, w.plan.skew)
-	return slices.Concat(found, broken), err
+	err = w.checkScreened(ctx, conn)
+	broken, unread := w.rules.check(ctx, conn, w.plan.issuer == stripe.Name, w.plan.skew)
+	return slices.Concat(found, broken), errors.Join(err, unread)
 }
 
 func logTo() io.Writer {
