@@ -76,8 +76,12 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 	if err := a.newCatchUp().Once(ctx); err != nil {
 		return plan, fmt.Errorf("read the transfers to the payee: %w", err)
 	}
+	screened, err := a.newScreening()
+	if err != nil {
+		return plan, err
+	}
 	r := reconcile.Recovery{
-		Products: products, Head: a.chain, RefundAfter: c.RefundAfter, Now: a.config.now,
+		Products: products, Head: a.chain, RefundAfter: c.RefundAfter, Screen: screened.Screen, Now: a.config.now,
 		Books: a.store.Recovery(a.config.Asset, a.config.PayTo, a.config.terms().MaxValidity),
 	}
 	if plan, err = r.Plan(ctx); err != nil || !c.Apply {

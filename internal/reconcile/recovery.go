@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -130,10 +131,13 @@ type Recovery struct {
 	Head     Head
 	// RefundAfter is the age from which a transfer without goods is refunded.
 	RefundAfter time.Duration
-	Now         func() time.Time
+	// Screen fails with a fault when a payer is not served, or while that cannot be known; nil serves all.
+	Screen func(ctx context.Context, payer x402.Address) error
+	Now    func() time.Time
 }
 
-// Plan reads all records and lists the steps. It changes nothing. Before it, the transfers have to be read to the head.
+// Plan reads all records and lists the steps. It changes nothing, but that refused payers are audited as such. Before it,
+// the transfers have to be read to the head.
 func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	// Our records are read after the providers', so that they include what is being delivered now.
 	var goods []order.Goods
@@ -162,7 +166,24 @@ func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 			return Plan{}, fmt.Errorf("find the time of block %d: %w", t.Block, err)
 		}
 	}
-	return Plan{At: r.Now().UTC(), Steps: r.steps(lost, r.unexplained(lost, goods))}, nil
+	steps := r.steps(lost, r.unexplained(lost, goods))
+	for i := range steps {
+		r.screen(ctx, &steps[i])
+	}
+	return Plan{At: r.Now().UTC(), Steps: steps}, nil
+}
+
+// screen leaves it to an operator what becomes of the money of a payer who is not served: nothing is sent there.
+func (r Recovery) screen(ctx context.Context, s *Step) {
+	if s.Act != ActReturn || r.Screen == nil {
+		return
+	}
+	switch err := r.Screen(ctx, s.money.From); {
+	case fault.Of(err) == fault.PayerNotAccepted:
+		s.Act, s.Detail = ActReview, "no order and no goods, and its payer is not served: nothing is sent there"
+	case err != nil:
+		s.Act, s.Detail = ActReview, "no order and no goods, and its payer cannot be screened now: run this again"
+	}
 }
 
 // Apply does the steps of a plan, each once even when several processes do it. A step that fails does not stop the

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -230,6 +231,42 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNothingIsSentToPayersWhoAreNotServed has old money without goods of three payers: one who is served, one who is
+// not, and one of whom that cannot be known.
+func TestNothingIsSentToPayersWhoAreNotServed(t *testing.T) {
+	unknown := x402.Address{19: 0xcc}
+	s := &shelf{lost: losses{Unmatched: []Unmatched{
+		arrivedAt(7, 400, ada, 7_000_000), arrivedAt(8, 400, eve, 7_000_000), arrivedAt(9, 400, unknown, 7_000_000),
+	}}}
+	r := s.recovery()
+	r.Screen = func(_ context.Context, payer x402.Address) error {
+		switch payer {
+		case eve:
+			return fault.New(fault.PayerNotAccepted, "not accepted")
+		case unknown:
+			return fault.New(fault.DependencyDown, "no answer")
+		}
+		return nil
+	}
+	plan, err := r.Plan(t.Context())
+	if err == nil {
+		plan, err = r.Apply(t.Context(), plan, order.OperatorContext{Operator: "ada", Reason: "why"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acts []Act
+	for _, step := range plan.Steps {
+		acts = append(acts, step.Act)
+	}
+	if diff := cmp.Diff([]Act{ActReturn, ActReview, ActReview}, acts); diff != "" || !plan.Open() {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if len(s.returned) != 1 || s.returned[0].From != ada {
+		t.Errorf("sent back: %+v", s.returned)
 	}
 }
 

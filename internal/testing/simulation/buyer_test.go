@@ -333,7 +333,8 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 	case 7:
 		other, at := b.purchase(p.path, p.more), b.rng.Int()
 		do(soon(), func() {
-			if a, err := other.askAt(at, header); err == nil && a.status == http.StatusOK && p.names() {
+			pay, _ := x402.DecodeAnyPayment(header) // which may name nothing
+			if a, err := other.askAt(at, header); err == nil && a.status == http.StatusOK && pay.Identifier != "" {
 				b.world.note("%s of %s was sold for a payment that names %s", other.key, b.address, p.key)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/testing/history"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
@@ -216,7 +217,8 @@ func (p *process) disconnect() {
 	}
 }
 
-// recover is what an operator does after a restore. It reports whether nothing is left to do.
+// recover is what an operator does after a restore. It reports whether nothing is left to do, but for the money of those
+// who are not to be served.
 func (w *world) recover(refundAfter time.Duration) (done bool) {
 	r := &w.restores
 	r.recoveries++
@@ -238,7 +240,7 @@ func (w *world) recover(refundAfter time.Duration) (done bool) {
 		Apply: true, Operator: "ada", Reason: "simulated", RefundAfter: refundAfter,
 	}, w.log.With("process", p.name))
 	w.bus.note("%s ends: %d steps, %v", p.name, len(found.Steps), err)
-	return err == nil && len(found.Steps) == 0
+	return err == nil && !slices.ContainsFunc(found.Steps, func(s reconcile.Step) bool { return !w.screen.refuses(s.Payer) })
 }
 
 // finish waits until all buyers have done. After a restore an operator recovers what was lost, until nothing is left:

@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"path"
 	"sync"
@@ -56,29 +55,23 @@ func (s *screen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked[of]++
-	answer := s.answer(of)
-	if status, wrong := s.fails(of); wrong != "" {
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(wrong)) // a recorder takes all
-		return
+	status, answer := s.fails(of)
+	if answer == "" {
+		status, answer = http.StatusOK, `{"identifications":[]}`
+		if address, err := x402.ParseAddress(of); err == nil && s.named[address] {
+			answer = `{"identifications":[{"category":"sanctions","name":"SANCTIONS: a list"}]}`
+		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer)
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(answer)) // a recorder takes all
 }
 
-func (s *screen) answer(of string) []byte {
-	type identification struct {
-		Category string `json:"category"`
-	}
-	all := []identification{}
-	if address, err := x402.ParseAddress(of); err == nil && s.named[address] {
-		all = append(all, identification{"sanctions"})
-	}
-	text, err := json.Marshal(map[string]any{"identifications": all})
-	if err != nil {
-		panic(err)
-	}
-	return text
+// refuses reports whether a wallet is not to be served.
+func (s *screen) refuses(wallet string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	address, err := x402.ParseAddress(wallet)
+	return err == nil && s.named[address]
 }
 
 // fails is what is answered instead; empty for nothing.
