@@ -136,8 +136,8 @@ type Recovery struct {
 	Now    func() time.Time
 }
 
-// Plan reads all records and lists the steps. It changes nothing, but that refused payers are audited as such. Before it,
-// the transfers have to be read to the head.
+// Plan reads all records and lists the steps. It changes nothing, but that refused payers are audited as such. Before
+// it, the transfers have to be read to the head.
 func (r Recovery) Plan(ctx context.Context) (Plan, error) {
 	// Our records are read after the providers', so that they include what is being delivered now.
 	var goods []order.Goods

@@ -217,8 +217,8 @@ func (p *process) disconnect() {
 	}
 }
 
-// recover is what an operator does after a restore. It reports whether nothing is left to do, but for the money of those
-// who are not to be served.
+// recover is what an operator does after a restore. It reports whether nothing is left to do but about the money of who
+// is not to be served.
 func (w *world) recover(refundAfter time.Duration) (done bool) {
 	r := &w.restores
 	r.recoveries++
@@ -240,7 +240,8 @@ func (w *world) recover(refundAfter time.Duration) (done bool) {
 		Apply: true, Operator: "ada", Reason: "simulated", RefundAfter: refundAfter,
 	}, w.log.With("process", p.name))
 	w.bus.note("%s ends: %d steps, %v", p.name, len(found.Steps), err)
-	return err == nil && !slices.ContainsFunc(found.Steps, func(s reconcile.Step) bool { return !w.screen.refuses(s.Payer) })
+	left := slices.DeleteFunc(found.Steps, func(s reconcile.Step) bool { return w.screen.refuses(s.Payer) })
+	return err == nil && len(left) == 0
 }
 
 // finish waits until all buyers have done. After a restore an operator recovers what was lost, until nothing is left:
