@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -32,8 +33,8 @@ func (k *Keys) treasuries() (all []x402.Address) {
 }
 
 // refunds configures refunds: the treasury's key, and the relayer. A facilitator is not used for refunds.
-func (a *App) refunds() (settlement.Refunds, error) {
-	r := settlement.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline)}
+func (a *App) refunds(screened *screening.Screening) (settlement.Refunds, error) {
+	r := settlement.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline), Screen: screened.Screen}
 	keys, err := a.signers(context.Background())
 	if err != nil || keys.Treasury == nil {
 		return r, err

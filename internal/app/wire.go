@@ -102,7 +102,7 @@ func (a *App) parts() (p *Parts, err error) {
 		return nil, err
 	}
 	p.inbox = a.inbox(p)
-	if p.refunds, err = a.refunds(); err != nil {
+	if p.refunds, err = a.refunds(p.screening); err != nil {
 		return nil, err
 	}
 	a.payments = a.newPayments(p)

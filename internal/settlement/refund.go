@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Refunds configures refunds. Without a treasury and a collector, operators have to refund by hand.
@@ -20,8 +22,24 @@ type Refunds struct {
 	Treasury *payment.Treasury
 	// Collect submits refunds to the chain; nil when no relayer is configured for them.
 	Collect Collector
+	// Screen fails with a fault when a wallet is not served, or while that cannot be known; nil serves all.
+	Screen func(ctx context.Context, wallet x402.Address) error
 	// Deadline is how long a refund may stay undecided before an operator reviews it.
 	Deadline time.Duration
+}
+
+// barred is why nothing may be sent to a wallet, or empty. An error says that this is not known.
+func (r Refunds) barred(ctx context.Context, wallet x402.Address) (why string, err error) {
+	if r.Screen == nil {
+		return "", nil
+	}
+	switch err := r.Screen(ctx, wallet); {
+	case fault.Of(err) == fault.PayerNotAccepted:
+		return "the payer is not served: decide what becomes of the money, and conclude it by hand", nil
+	case err != nil:
+		return "", fmt.Errorf("screen the payer: %w", err)
+	}
+	return "", nil
 }
 
 // Unavailable is the reason why nothing can be refunded, or empty.
@@ -162,6 +180,9 @@ func (s *Settlement) newRefund(
 		case v.State == payment.Unknown:
 			return r, "", fmt.Errorf("it is not known yet what the treasury %s has paid", of)
 		}
+	}
+	if why, err := s.Refunds.barred(ctx, pay.Authorization.From); why != "" || err != nil {
+		return r, why, err
 	}
 	r, err = t.Refund(ctx, from, pay, earlier, now)
 	return r, "", err

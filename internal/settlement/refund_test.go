@@ -76,6 +76,37 @@ func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
 	})
 }
 
+// TestNothingIsRefundedToWhoIsNotServed refuses the card of a payer whom nobody can screen at first, and that of one who
+// is listed since the payment.
+func TestNothingIsRefundedToWhoIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var listed x402.Address
+		asked := 0
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{
+			RefundsScreen: func(_ context.Context, wallet x402.Address) error {
+				if asked++; asked < 3 {
+					return fault.New(fault.DependencyDown, "no answer")
+				}
+				if wallet == listed {
+					return fault.New(fault.PayerNotAccepted, "not accepted")
+				}
+				return nil
+			},
+		}, 100_000_000)
+		b := s.NewBuyer(t)
+		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID, order.Refunded)
+		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 75_000_000 || asked != 3 {
+			t.Errorf("spent %d, the treasury holds %d, asked %d times", s.Spent(b), s.Chain.Balance(bank), asked)
+		}
+		c := s.NewBuyer(t)
+		listed = c.Address
+		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, c, "k~002")).Order.ID, order.OperatorReview)
+		if s.Spent(c) != price || s.Chain.Balance(bank) != 75_000_000 {
+			t.Errorf("spent %d, the treasury holds %d", s.Spent(c), s.Chain.Balance(bank))
+		}
+	})
+}
+
 func TestRefusedTopUpIsRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)

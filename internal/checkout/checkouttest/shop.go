@@ -139,6 +139,8 @@ type Options struct {
 	Wait time.Duration
 	// VerdictTimeout is how long a payment that was refused is looked for on the chain.
 	VerdictTimeout time.Duration
+	// RefundsScreen says to whom nothing is refunded.
+	RefundsScreen func(ctx context.Context, wallet x402.Address) error
 	// Paused stops the sale of cards.
 	Paused bool
 	// Workers, when set, checks whether jobs are run.
@@ -271,7 +273,7 @@ func (s *Shop) settle(o Options) *settlement.Settlement {
 	collect := payment.NewCollector(payment.CollectorConfig{
 		Chain: s.Chain, Settler: s.Chain, Timeout: callTimeout, Log: slog.New(slog.DiscardHandler),
 	})
-	refunds := settlement.Refunds{Deadline: RefundDeadline}
+	refunds := settlement.Refunds{Deadline: RefundDeadline, Screen: o.RefundsScreen}
 	if o.Treasury != nil {
 		refunds.Treasury = payment.NewTreasury(payment.TreasuryConfig{
 			Signer: curve.NewLocalSigner(o.Treasury), Retired: o.FormerTreasuries, Former: o.Former, Domain: Domain(),
