@@ -76,8 +76,8 @@ func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
 	})
 }
 
-// TestNothingIsRefundedToWhoIsNotServed refuses the card of a payer whom nobody can screen at first, and that of one who
-// is listed since the payment.
+// TestNothingIsRefundedToWhoIsNotServed refuses the card of a payer whom nobody can screen at first, and that of one
+// who is listed since the payment.
 func TestNothingIsRefundedToWhoIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var listed x402.Address
