@@ -129,6 +129,7 @@ func (w *world) config(databaseURL string, changed map[string]string) app.Config
 	if w.plan.smart {
 		settings["payment.smart_accounts"] = smartaccount.All().String()
 		settings["relayer.smart_account_keys"] = devnet.WalletsOf(devnet.RoleRelayer)[smartRelayer].PrivateKey
+		settings["relayer.smart_account_gas"] = "1000000000" // fees rise, and whoever comes then is to be served
 	}
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()
