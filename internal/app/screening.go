@@ -25,7 +25,7 @@ type ScreeningConfig struct {
 	// URL and Key reach the screening service.
 	URL string
 	Key secret.Text
-	// Strict serves nobody who cannot be screened; in production nobody ever is.
+	// Strict serves nobody who cannot be screened, as production always does.
 	Strict bool
 }
 
