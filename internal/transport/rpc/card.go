@@ -198,14 +198,10 @@ func (s CardService) ListCardTransactions(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListCardTransactionsResponse{CardId: id.String(), Currency: "USD"}
-	for _, t := range page {
-		res.Transactions = append(res.Transactions, transactionMessage(t))
-	}
-	if next != "" {
-		res.NextPageToken = proto.String(next)
-	}
-	return res, nil
+	return &roamcardv1.ListCardTransactionsResponse{
+		CardId: id.String(), Currency: "USD", Transactions: messages(page, transactionMessage),
+		NextPageToken: optionalText(next),
+	}, nil
 }
 
 func transactionMessage(t card.Transaction) *roamcardv1.CardTransaction {

@@ -59,14 +59,9 @@ func (s OperatorService) ListOrderQueue(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListOrderQueueResponse{}
-	for _, one := range page {
-		res.Orders = append(res.Orders, reviewItemMessage(one))
-	}
-	if next != "" {
-		res.NextPageToken = proto.String(string(next))
-	}
-	return res, nil
+	return &roamcardv1.ListOrderQueueResponse{
+		Orders: messages(page, reviewItemMessage), NextPageToken: optionalText(string(next)),
+	}, nil
 }
 
 func queueQuery(req *roamcardv1.ListOrderQueueRequest) (admin.QueueQuery, error) {
@@ -108,22 +103,15 @@ func (s OperatorService) InspectOrder(
 	}
 	res := &roamcardv1.InspectOrderResponse{
 		Order: orders[0], Owner: history.Order.Owner.String(), RequestId: optionalText(history.Request),
-	}
-	for _, p := range history.Payments {
-		res.Payments = append(res.Payments, paymentRecord(p))
+		Payments: messages(history.Payments, paymentRecord), Jobs: messages(history.Jobs, jobRecord),
+		Timeline: messages(history.Timeline, moveMessage),
 	}
 	if history.Refund != nil {
 		res.Refund = refundRecord(*history.Refund)
 	}
-	for _, row := range history.Jobs {
-		res.Jobs = append(res.Jobs, jobRecord(row))
-	}
 	for _, r := range history.References {
 		res.References = append(res.References, &roamcardv1.ProviderReference{Step: r.Step, Version: uint32(r.Version),
 			Reference: r.Reference})
-	}
-	for _, e := range history.Timeline {
-		res.Timeline = append(res.Timeline, moveMessage(e))
 	}
 	return res, nil
 }
@@ -136,16 +124,10 @@ func (s OperatorService) ReviewOrder(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ReviewOrderResponse{
+	return &roamcardv1.ReviewOrderResponse{
 		Order: reviewItemMessage(review.ReviewItem), AllowedActions: actionMessages(review.Actions),
-	}
-	for _, p := range review.Postings {
-		res.Postings = append(res.Postings, postingMessage(p))
-	}
-	for _, r := range review.Audit {
-		res.Audit = append(res.Audit, auditRecord(r))
-	}
-	return res, nil
+		Postings: messages(review.Postings, postingMessage), Audit: messages(review.Audit, auditRecord),
+	}, nil
 }
 
 // shownOrder is the order with the payment that decides it, as its owner sees it.
@@ -193,11 +175,7 @@ func (s OperatorService) ListSwitches(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListSwitchesResponse{}
-	for _, one := range all {
-		res.Switches = append(res.Switches, switchMessage(one))
-	}
-	return res, nil
+	return &roamcardv1.ListSwitchesResponse{Switches: messages(all, switchMessage)}, nil
 }
 
 // SetSwitch implements roamcardv1connect.OperatorServiceHandler.

@@ -47,9 +47,7 @@ func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 		At: timestamp(r.At), FirstBlock: uint32(r.FirstBlock), LastBlock: uint32(r.LastBlock),
 		SpentUsdCents: uint32(r.SpentUSDCents),
 		Checked:       checkedMessage(r.Checked), Balances: balanceMessages(r.Balances), Sums: sumMessages(r.Sums),
-	}
-	for _, f := range r.Findings {
-		m.Findings = append(m.Findings, findingMessage(f))
+		Findings: messages(r.Findings, findingMessage),
 	}
 	for _, t := range r.Resolved {
 		m.Resolved = append(m.Resolved, &roamcardv1.ResolvedDifference{

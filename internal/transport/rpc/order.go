@@ -82,11 +82,7 @@ func (s OrderService) ListOrders(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListOrdersResponse{Orders: orders}
-	if next != "" {
-		res.NextPageToken = proto.String(string(next))
-	}
-	return res, nil
+	return &roamcardv1.ListOrdersResponse{Orders: orders, NextPageToken: optionalText(string(next))}, nil
 }
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
@@ -113,14 +109,9 @@ func (s OrderService) ListReceipts(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListReceiptsResponse{}
-	for _, one := range page {
-		res.Receipts = append(res.Receipts, receiptMessage(one))
-	}
-	if next != "" {
-		res.NextPageToken = proto.String(string(next))
-	}
-	return res, nil
+	return &roamcardv1.ListReceiptsResponse{
+		Receipts: messages(page, receiptMessage), NextPageToken: optionalText(string(next)),
+	}, nil
 }
 
 func receiptMessage(r checkout.SignedReceipt) *roamcardv1.SignedReceipt {
