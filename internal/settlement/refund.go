@@ -138,6 +138,8 @@ func (s *Settlement) sign(
 	switch {
 	case err != nil:
 		return o, 0, err
+	case why != "" && earlier != nil && earlier.Status == payment.RefundSigned:
+		return proceed(s.markRefundDead(ctx, l, o, *earlier, "the refund cannot be made: "+why))
 	case why != "":
 		return proceed(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
 	}
@@ -203,13 +205,20 @@ func (s *Settlement) arrived(ctx context.Context, pay payment.Payment) (wait boo
 		v.State == payment.Unknown && s.Now().Sub(pay.CreatedAt) < confirmDeadline, "", nil
 }
 
-// sendRefund reads the verdict on a refund, and submits it while it is unused. Without a collector or a signature it
-// only reads.
+// sendRefund reads the verdict on a refund, and submits it while it is unused and its payer is served. Without a
+// collector or a signature it only reads.
 func (s *Settlement) sendRefund(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
 	if v, err = s.Chain.Verdict(ctx, r.Authorization, r.Since()); err != nil {
 		return payment.Verdict{}, false, fmt.Errorf("look for the refund: %w", err)
 	}
 	if v.State != payment.Unused || s.Refunds.Collect == nil || r.Found() {
+		return v, false, nil
+	}
+	// It was signed for a wallet that may have been listed since: what is not sent ends with its authorization.
+	switch why, err := s.Refunds.barred(ctx, r.Authorization.To); {
+	case err != nil:
+		return v, false, err
+	case why != "":
 		return v, false, nil
 	}
 	// The treasury may be short.

@@ -69,15 +69,11 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 
 // restoreRefund submits a refund again when the latest block no longer shows it.
 func (s *Settlement) restoreRefund(ctx context.Context, r payment.Refund) error {
-	latest, err := s.Chain.Verdict(ctx, r.Authorization, r.Since())
-	if err != nil {
-		return fmt.Errorf("look for the refund: %w", err)
-	}
-	if latest.State == payment.Unused && s.Refunds.Collect != nil && !r.Found() {
+	latest, _, err := s.sendRefund(ctx, r)
+	if err == nil && latest.State == payment.Unused {
 		s.Log.ErrorContext(ctx, "refund removed by a reorganisation", slog.String("order", string(r.Order)))
-		s.Refunds.Collect.Collect(ctx, r.Payment())
 	}
-	return nil
+	return err
 }
 
 func (s *Settlement) renewRefund(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {

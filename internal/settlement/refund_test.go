@@ -95,7 +95,7 @@ func TestNothingIsRefundedToWhoIsNotServed(t *testing.T) {
 		}, 100_000_000)
 		b := s.NewBuyer(t)
 		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID, order.Refunded)
-		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 75_000_000 || asked != 3 {
+		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 75_000_000 || asked != 4 {
 			t.Errorf("spent %d, the treasury holds %d, asked %d times", s.Spent(b), s.Chain.Balance(bank), asked)
 		}
 		c := s.NewBuyer(t)
@@ -103,6 +103,31 @@ func TestNothingIsRefundedToWhoIsNotServed(t *testing.T) {
 		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, c, "k~002")).Order.ID, order.OperatorReview)
 		if s.Spent(c) != price || s.Chain.Balance(bank) != 75_000_000 {
 			t.Errorf("spent %d, the treasury holds %d", s.Spent(c), s.Chain.Balance(bank))
+		}
+	})
+}
+
+// TestSignedRefundIsNotSentToWhoIsListedSince lets the first transaction of a refund get lost.
+func TestSignedRefundIsNotSentToWhoIsListedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listed := false
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{
+			RefundsScreen: func(context.Context, x402.Address) error {
+				if listed {
+					return fault.New(fault.PayerNotAccepted, "not accepted")
+				}
+				return nil
+			},
+		}, 100_000_000)
+		b := s.NewBuyer(t)
+		s.Chain.Next(0, paymenttest.Drop)
+		id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
+		signed(t, s, id)
+		listed = true
+		time.Sleep(checkouttest.RefundWindow)
+		s.Reaches(t, id, order.OperatorReview)
+		if s.Spent(b) != price || s.Chain.Balance(bank) != 100_000_000 || refund(t, s, id).Status != payment.RefundDead {
+			t.Errorf("spent %d, the treasury holds %d, refund %+v", s.Spent(b), s.Chain.Balance(bank), refund(t, s, id))
 		}
 	})
 }

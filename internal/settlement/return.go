@@ -40,11 +40,7 @@ func (s *Settlement) Return(ctx context.Context, l *job.Lease, of payment.Return
 			!s.overdue(r.CreatedAt, s.Refunds.Deadline) {
 			return s.signReturn(ctx, l, of, &r)
 		}
-		r.Status = payment.RefundDead
-		if err := s.Store.MarkReturnDead(ctx, l.Fence(), r); err != nil {
-			return order.Progress{}, fmt.Errorf("mark the refund dead: %w", err)
-		}
-		return doubtful("the refund did not go through: its authorization is " + verdict.Reason), nil
+		return s.returnDead(ctx, l, r, "the refund did not go through: its authorization is "+verdict.Reason)
 	case payment.Unknown, payment.Unused:
 	}
 	pause := refundPause(s.Now().Sub(r.SignedAt))
@@ -55,6 +51,17 @@ func (s *Settlement) Return(ctx context.Context, l *job.Lease, of payment.Return
 }
 
 func doubtful(why string) order.Progress { return order.Progress{State: order.Doubtful, Reason: why} }
+
+// returnDead records that nothing can pay an authorization any more.
+func (s *Settlement) returnDead(
+	ctx context.Context, l *job.Lease, r payment.Refund, why string,
+) (order.Progress, error) {
+	r.Status = payment.RefundDead
+	if err := s.Store.MarkReturnDead(ctx, l.Fence(), r); err != nil {
+		return order.Progress{}, fmt.Errorf("mark the refund dead: %w", err)
+	}
+	return doubtful(why), nil
+}
 
 // signReturn stores the authorization, which the next step sends. The order is delivered and stays so: no refund of it
 // is made in addition to this one.
@@ -88,6 +95,8 @@ func (s *Settlement) signReturn(
 	switch {
 	case err != nil:
 		return order.Progress{}, err
+	case why != "" && earlier != nil && earlier.Status == payment.RefundSigned:
+		return s.returnDead(ctx, l, *earlier, "the refund cannot be made: "+why)
 	case why != "":
 		return doubtful("the refund cannot be made: " + why), nil
 	}

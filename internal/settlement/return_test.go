@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -72,29 +73,39 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 	const amount = money.USDC(15_000_000)
 	wallet := authtest.NewWallet(t, "treasury")
 	void := func(why string) payment.Verdict { return payment.Verdict{State: payment.Void, Reason: why} }
+	keyless := func(settlement.Refunds) settlement.Refunds { return settlement.Refunds{} }
+	listed := func(r settlement.Refunds) settlement.Refunds {
+		r.Screen = func(context.Context, x402.Address) error { return fault.New(fault.PayerNotAccepted, "not accepted") }
+		return r
+	}
 	for name, tc := range map[string]struct {
 		verdict payment.Verdict
 		after   time.Duration
 		// outage says that nobody was there meanwhile.
-		outage  bool
-		keyless bool
+		outage bool
+		// refunds are made in another way meanwhile, where it is not nil.
+		refunds func(settlement.Refunds) settlement.Refunds
 		want    order.ProgressState
 		status  payment.RefundStatus
 	}{
-		"unused": {payment.Verdict{State: payment.Unused}, 0, false, false, order.Waiting,
+		"unused": {payment.Verdict{State: payment.Unused}, 0, false, nil, order.Waiting,
 			payment.RefundSigned},
-		"not known": {payment.Verdict{State: payment.Unknown}, 0, false, false, order.Waiting,
+		"not known": {payment.Verdict{State: payment.Unknown}, 0, false, nil, order.Waiting,
 			payment.RefundSigned},
-		"cancelled": {void(payment.ReasonCancelled), 0, false, false, order.Doubtful, payment.RefundDead},
-		"expired": {void(payment.ReasonExpired), 2 * window, false, false, order.Waiting,
+		"cancelled": {void(payment.ReasonCancelled), 0, false, nil, order.Doubtful, payment.RefundDead},
+		"expired": {void(payment.ReasonExpired), 2 * window, false, nil, order.Waiting,
 			payment.RefundSigned},
-		"expired after the deadline": {void(payment.ReasonExpired), deadline + 1, false, false, order.Doubtful,
+		"expired after the deadline": {void(payment.ReasonExpired), deadline + 1, false, nil, order.Doubtful,
 			payment.RefundDead},
-		"expired during an outage": {void(payment.ReasonExpired), deadline + 1, true, false, order.Waiting,
+		"expired during an outage": {void(payment.ReasonExpired), deadline + 1, true, nil, order.Waiting,
 			payment.RefundSigned},
-		"expired, and the key is gone": {void(payment.ReasonExpired), 2 * window, false, true, order.Doubtful,
+		"expired, and the key is gone": {void(payment.ReasonExpired), 2 * window, false, keyless, order.Doubtful,
 			payment.RefundDead},
-		"its nonce was used by another": {void(payment.ReasonUsedElsewhere), 0, false, false, order.Doubtful,
+		"expired, and its payer is not served": {void(payment.ReasonExpired), 2 * window, false, listed, order.Doubtful,
+			payment.RefundDead},
+		"unused, and its payer is not served": {payment.Verdict{State: payment.Unused}, 0, false, listed, order.Waiting,
+			payment.RefundSigned},
+		"its nonce was used by another": {void(payment.ReasonUsedElsewhere), 0, false, nil, order.Doubtful,
 			payment.RefundDead},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +146,8 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 				r.working = r.now
 			}
 			able := refunds
-			if tc.keyless {
-				refunds = settlement.Refunds{}
+			if tc.refunds != nil {
+				refunds = tc.refunds(refunds)
 			}
 			if got := step(made(refunds)); got.State != tc.want || r.refund.Status != tc.status {
 				t.Fatalf("%+v, and the refund is %s; want %v and %s", got, r.refund.Status, tc.want, tc.status)
