@@ -106,7 +106,10 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 	var got esim.Topup
 	err := e.s.withOwner(ctx, f, ownerOfProfileSQL, t.Profile, func(ctx context.Context, tx *ent.Tx, owner string) error {
 		var status esim.Status
-		if err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile, owner).Scan(&status); err != nil {
+		switch err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile, owner).Scan(&status); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return fmt.Errorf("profile %s: %w", t.Profile, esim.ErrNotFound)
+		case err != nil:
 			return fmt.Errorf("lock profile %s: %w", t.Profile, err)
 		}
 		rows, err := raw(tx).Query(ctx, findTopupSQL, uuid.UUID(t.Ref), owner)

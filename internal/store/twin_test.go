@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -18,12 +19,14 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -43,15 +46,25 @@ type twins struct {
 	unpaid []order.Order
 	cards  []card.Card
 	spent  []x402.Authorization
+	// leases are the claims of jobs by their unique keys.
+	leases   map[string][2]job.Fence
+	profiles []esim.Profile
+	topups   []esim.Topup
 }
 
-// TestStoreInMemoryAnswersAsPostgreSQL lets strangers, owners, workers and clocks call in any order.
+// TestStoreInMemoryAnswersAsPostgreSQL lets strangers, owners, workers, operators, suppliers and clocks call in any
+// order: from three seeds, and in torture from a hundred others.
 func TestStoreInMemoryAnswersAsPostgreSQL(t *testing.T) {
-	for seed := range uint64(3) {
+	first, seeds := uint64(0), uint64(3)
+	if os.Getenv("ROAMCARD_TORTURE") != "" {
+		first, seeds = rand.Uint64(), 100
+	}
+	for i := range seeds {
+		seed := first + i
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := &twins{
 				T: t, Rand: rand.New(rand.NewPCG(seed, 0)), now: time.Now().UTC().Truncate(time.Millisecond),
-				fences: map[uuid.UUID][2]job.Fence{},
+				fences: map[uuid.UUID][2]job.Fence{}, leases: map[string][2]job.Fence{},
 			}
 			clock := func() time.Time { return w.now }
 			s, err := store.Open(t.Context(), store.Config{URL: storetest.URL(t), Products: storetest.Products(), Now: clock})
@@ -65,8 +78,10 @@ func TestStoreInMemoryAnswersAsPostgreSQL(t *testing.T) {
 			steps := []func(){
 				w.claim, w.claim, w.claim, w.create, w.work, w.work, w.work, w.work, w.work, w.suspend, w.refund, w.card,
 				w.card, w.turn, w.turn, w.arrive, w.look, w.look, w.expire, w.pause,
+				w.catalogue, w.profile, w.profile, w.profile, w.seal, w.topup, w.topup, w.cancel, w.cancel, w.cancel, w.close,
+				w.close, w.close, w.journal,
 			}
-			for range 400 {
+			for range 600 {
 				w.now = w.now.Add(time.Duration(w.IntN(4000)) * time.Millisecond)
 				steps[w.IntN(len(steps))]()
 				if t.Failed() {
@@ -107,7 +122,9 @@ func class(err error) string {
 	}
 	for _, known := range []error{
 		order.ErrNotFound, order.ErrSuspended, job.ErrLeaseLost, checkout.ErrUndecided, checkout.ErrUncovered,
-		availability.ErrPaused, card.ErrBusy, card.ErrClosing, card.ErrNotFound,
+		availability.ErrPaused, card.ErrBusy, card.ErrClosing, card.ErrNotFound, card.ErrChanged, esim.ErrNotFound,
+		esim.ErrToppedUp, esim.ErrCancelling, esim.ErrSent, esim.ErrTaken, fulfilment.ErrNoRef, payment.ErrRefundSigned,
+		payment.ErrTransferUsed, errNotNow,
 	} {
 		if errors.Is(err, known) {
 			return known.Error()

@@ -176,10 +176,10 @@ func (t *tx) moved(r *cardRow, held bool) bool {
 // TakeTurn implements card.Store.
 func (c Cards) TakeTurn(ctx context.Context, f job.Fence, turn card.MovementLock) (target money.Cents, err error) {
 	err = c.fenced(ctx, "cards.take_turn", f, func(t *tx) error {
-		if turn.Order != "" && !turn.Begun && t.closing(turn.Card) {
+		row := t.cardOf(f, turn.Card)
+		if row != nil && turn.Order != "" && !turn.Begun && t.closing(turn.Card) {
 			return card.ErrClosing
 		}
-		row := t.cardOf(f, turn.Card)
 		if row == nil || row.changed(t.stamp) {
 			return card.ErrBusy
 		}

@@ -201,12 +201,12 @@ func (e Esims) Put(p esim.Profile) {
 // Reserve implements esim.Store.
 func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (got esim.Profile, err error) {
 	err = e.fenced(ctx, "esims.reserve", f, func(t *tx) error {
+		if err := t.hasOrder(f, p.Order); err != nil {
+			return err
+		}
 		if row := t.profiles.first(func(o *esim.Profile) bool { return o.Ref == p.Ref }); row != nil {
 			got = *row
 			return nil
-		}
-		if err := t.hasOrder(f, p.Order); err != nil {
-			return err
 		}
 		got = p
 		p.CreatedAt, p.UpdatedAt, p.Account, p.Cost, p.ActivationData = stored(p.CreatedAt), stored(p.UpdatedAt), "", 0,
@@ -322,8 +322,8 @@ func (e Esims) Topup(id order.ID) (found esim.Topup) {
 func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, u esim.Topup) (got esim.Topup, err error) {
 	err = e.fenced(ctx, "esims.reserve_topup", f, func(t *tx) error {
 		of := t.profiles.get(u.Profile)
-		if of == nil {
-			return fmt.Errorf("lock profile %s: %w", u.Profile, esim.ErrNotFound)
+		if of == nil || t.hasOrder(f, of.Order) != nil {
+			return fmt.Errorf("profile %s: %w", u.Profile, esim.ErrNotFound)
 		}
 		if row := t.topups.first(func(o *esim.Topup) bool { return o.Ref == u.Ref }); row != nil {
 			got = *row
