@@ -110,10 +110,10 @@ func TestNothingIsRefundedToWhoIsNotServed(t *testing.T) {
 // TestSignedRefundIsNotSentToWhoIsListedSince lets the first transaction of a refund get lost.
 func TestSignedRefundIsNotSentToWhoIsListedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listed := false
+		var listed atomic.Bool
 		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{
 			RefundsScreen: func(context.Context, x402.Address) error {
-				if listed {
+				if listed.Load() {
 					return fault.New(fault.PayerNotAccepted, "not accepted")
 				}
 				return nil
@@ -123,7 +123,7 @@ func TestSignedRefundIsNotSentToWhoIsListedSince(t *testing.T) {
 		s.Chain.Next(0, paymenttest.Drop)
 		id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
 		signed(t, s, id)
-		listed = true
+		listed.Store(true)
 		time.Sleep(checkouttest.RefundWindow)
 		s.Reaches(t, id, order.OperatorReview)
 		if s.Spent(b) != price || s.Chain.Balance(bank) != 100_000_000 || refund(t, s, id).Status != payment.RefundDead {
