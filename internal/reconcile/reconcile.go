@@ -150,7 +150,7 @@ func (r *run) balances(ctx context.Context) (map[string]money.USDC, error) {
 		}
 		return last, err
 	}
-	if b.Entries.settled(r.began) {
+	if b.Entries.settled(r.began) && b.Entries.Last > b.Entries.Done {
 		if _, err := add(&b.Sums, b.Entries.Done, b.Entries.Last); err != nil {
 			return nil, err
 		}

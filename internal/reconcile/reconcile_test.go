@@ -628,6 +628,24 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 }
 
 // TestManyUnmatchedTransfersAreSummed: a report takes the same room however many unowned transfers there are.
+// TestBalancesAreThoseOfTheLedger compares for longer than entries may come late, from before the first of them on.
+func TestBalancesAreThoseOfTheLedger(t *testing.T) {
+	w := newWorld(t)
+	for minute := range 40 {
+		if first := map[int]int{1: 1, 25: 3}[minute]; first > 0 {
+			if err := kit.Sell(t.Context(), w.db, first, first+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, b := range w.run().Balances {
+			if sum := w.count("SELECT sum(amount) FROM ledger_entries WHERE account = $1 OR account LIKE $1 || ':%'",
+				b.Account); int64(b.Units) != int64(sum) {
+				t.Errorf("after %d minutes %s has %d, want %d", minute, b.Account, b.Units, sum)
+			}
+		}
+	}
+}
+
 func TestManyUnmatchedTransfersAreSummed(t *testing.T) {
 	w := newWorld(t)
 	w.run()
