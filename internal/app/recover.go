@@ -39,6 +39,9 @@ func Recover(ctx context.Context, c RecoverConfig) (err error) {
 		return err
 	}
 	plan, err := cfg.Recover(ctx, c, telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON))
+	if plan.At.IsZero() { // there is none: not everything could be read
+		return err
+	}
 	if told := c.print(plan); told != nil {
 		err = errors.Join(err, fmt.Errorf("print the plan: %w", told))
 	}
