@@ -103,7 +103,7 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 		return Outcome[T]{Kind: Known, Record: record}, nil
 	case !begun && absent:
 		return submit(ctx, l, p, c, begun)
-	case !absent, p.mayStillAppear(l):
+	case !absent, p.MayStillAppear(l.StepAt()):
 		return Outcome[T]{Kind: Unknown}, nil
 	case !p.Traits.Deduplicates:
 		return Outcome[T]{Kind: Untraceable}, nil
@@ -111,9 +111,8 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	return submit(ctx, l, p, c, begun)
 }
 
-// mayStillAppear says that a reference sent by this job may not be visible at the provider yet.
-func (p Provider) mayStillAppear(l *job.Lease) bool {
-	at := l.StepAt()
+// MayStillAppear says that a reference whose step was marked at a time, if ever, may not be visible at the provider yet.
+func (p Provider) MayStillAppear(at *time.Time) bool {
 	return at != nil && p.Now().Before(at.Add(p.CallTimeout+p.Traits.VisibilityDelay))
 }
 

@@ -47,6 +47,23 @@ func TestFeeWithoutATraceGoesToAPerson(t *testing.T) {
 			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
 		}
 		s.wantBalance(id, card.Price)
+		// The person asks the issuer, which may not show it at once, and has failed it when it shows nothing after that.
+		r := &retries{row: s.fee(id)}
+		admin := card.FeeAdmin{Jobs: r, Issuers: s.Cards, CallTimeout: callTimeout, Now: time.Now}
+		sent, now := r.row.StepAt, time.Now()
+		for want, at := range map[job.Status]*time.Time{job.OperatorReview: &now, job.Failed: sent} {
+			r.row.StepAt = at
+			if _, err := admin.Reconcile(s.Context(), r.row.ID, card.OperatorContext{}); err != nil || r.concluded.Status != want {
+				t.Errorf("sent at %s: concluded %+v, %v", at, r.concluded, err)
+			}
+		}
+		if r.row.Status = job.Processing; r.row.StepAt == nil {
+			t.Error("nothing was sent")
+		}
+		if _, err := admin.Reconcile(s.Context(), r.row.ID, card.OperatorContext{}); err != nil ||
+			r.concluded.Status != job.Processing {
+			t.Errorf("while a worker has it: concluded %+v, %v", r.concluded, err)
+		}
 	})
 }
 
@@ -124,11 +141,17 @@ type feeJobs interface{ card.FeeJobs }
 // retries is where an operator's retry goes.
 type retries struct {
 	feeJobs
-	row  job.Row
-	next card.FeeArgs
+	row       job.Row
+	next      card.FeeArgs
+	concluded card.FeeConclusion
 }
 
 func (r *retries) FeeJob(context.Context, uuid.UUID) (job.Row, error) { return r.row, nil }
+
+func (r *retries) Conclude(_ context.Context, _ job.Row, c card.FeeConclusion, _ card.OperatorContext) (bool, error) {
+	r.concluded = c
+	return true, nil
+}
 
 func (r *retries) Retry(_ context.Context, _ job.Row, next card.FeeArgs, _ card.OperatorContext) error {
 	r.next = next

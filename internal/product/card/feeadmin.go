@@ -86,8 +86,8 @@ func changed() error {
 
 // Issuers finds the issuers of cards.
 type Issuers interface {
-	// IssuerOf finds one by the name that a card names.
-	IssuerOf(provider string) (Issuer, error)
+	// ProviderOf finds one by the name that a card names.
+	ProviderOf(name string) (Provider, error)
 }
 
 // FeeAdmin runs operators' actions on fee jobs.
@@ -127,19 +127,27 @@ func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act OperatorConte
 	return d.Jobs.FeeJob(ctx, id)
 }
 
+// NoTrace is why a withdrawal has failed that waited for an operator, and of which the issuer knows nothing.
+const NoTrace = "no_trace"
+
 // look reads the issuer's outcome of the job's current version.
 func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, string, error) {
 	if row.Status == job.Succeeded || row.Status == job.Failed {
 		return row.Status, row.LastError, nil
 	}
-	issuer, err := d.Issuers.IssuerOf(a.Provider)
+	of, err := d.Issuers.ProviderOf(a.Provider)
 	if err != nil {
 		return "", "", err
 	}
 	ctx, cancel := fault.Within(ctx, d.CallTimeout)
 	defer cancel()
-	m, err := issuer.Moved(ctx, a.Account, a.Ref())
+	m, err := of.Issuer.Moved(ctx, a.Account, a.Ref())
 	if errors.Is(err, fulfilment.ErrNoRef) {
+		// A worker that has the job may send it yet, and what was sent just now may not show yet.
+		latest := fulfilment.Provider{Traits: of.Traits, CallTimeout: d.CallTimeout, Now: d.Now}
+		if row.Status == job.OperatorReview && !latest.MayStillAppear(row.StepAt) {
+			return job.Failed, NoTrace, nil
+		}
 		return row.Status, row.LastError, nil
 	}
 	if err != nil {

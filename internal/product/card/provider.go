@@ -64,13 +64,13 @@ func (c *Cards) at(name string) (*provider, error) {
 	return nil, fmt.Errorf("find the issuer %q: %w", name, errors.Join(errNotConfigured, issuerDown()))
 }
 
-// IssuerOf finds the issuer of a card by the provider that the card names.
-func (c *Cards) IssuerOf(name string) (Issuer, error) {
+// ProviderOf finds the provider that a card names.
+func (c *Cards) ProviderOf(name string) (Provider, error) {
 	p, err := c.at(name)
 	if err != nil {
-		return nil, err
+		return Provider{}, err
 	}
-	return p.Issuer, nil
+	return *p.Provider, nil
 }
 
 // Closes reports whether a provider closes cards.
