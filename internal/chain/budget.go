@@ -25,8 +25,8 @@ type Budget struct {
 	// chain is only watched: 2.
 	Reverts int
 	// Payer and Hour bound the gas lost within an hour, in wei. Beyond Payer, 0.001 ether, nothing is sent for that
-	// payer. Beyond Hour, 0.01 ether, each authorization gets one transaction only, so that a payer who wastes gas does
-	// not keep others from paying.
+	// payer, and no payment of theirs is taken. Beyond Hour, 0.01 ether, each authorization gets one transaction only, so
+	// that a payer who wastes gas does not keep others from paying.
 	Payer, Hour int64
 	// SmartAccounts bounds what the keys for payers with code spend within a day, in wei, whether it moves anything or
 	// not: 0.01 ether. Beyond it nothing is sent for such a payer, and none is taken, until older spending is a day old.
@@ -80,6 +80,24 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) (payment.Lo
 	r.config.Metrics.Unaffordable(ctx, reason)
 	return lost, fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
 		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
+}
+
+// payerWithin fails once a payer has lost what it may: nothing would be sent for another payment of theirs.
+func (r *Relayer) payerWithin(ctx context.Context, payer x402.Address) error {
+	lost, err := r.config.Transactions.Lost(ctx, payment.Payment{
+		Network: x402.NetworkID, Asset: r.config.Chain.config.Domain.Contract,
+		Authorization: x402.Authorization{From: payer},
+	}, r.config.Now().Add(-budgetPeriod))
+	switch {
+	case err != nil:
+		return fmt.Errorf("sum what was lost: %w", err)
+	case lost.Payer < r.config.Budget.Payer:
+		return nil
+	}
+	r.config.Metrics.Unaffordable(ctx, "payer")
+	return fault.New(fault.DependencyDown, "This wallet's payments pause: those that moved nothing have used up the gas of "+
+		"an hour. Nothing was claimed; pay from another wallet, or repeat the same request later.").
+		Then(fault.RetrySameRequest).After(10 * time.Minute)
 }
 
 // apartPeriod is how far back Budget.SmartAccounts counts.

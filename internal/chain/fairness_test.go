@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -278,7 +279,7 @@ func TestSubmitStopsAfterSecondRevert(t *testing.T) {
 
 func TestSubmitStopsAtPayersRevertBudget(t *testing.T) {
 	b := newBench(t)
-	_, relayer := b.vouching(chain.Budget{Payer: 1})
+	on, relayer := b.vouching(chain.Budget{Payer: 1})
 	first, second, others := b.claim(buyer(1)), b.claim(buyer(1)), b.claim(buyer(2))
 	for _, p := range []payment.Payment{second, others} { // known by their payer
 		if _, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil {
@@ -291,12 +292,25 @@ func TestSubmitStopsAtPayersRevertBudget(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Nothing would be sent for another one of the payer's, so it is not taken either.
+	taken := func(p payment.Payment) error {
+		return chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature)
+	}
+	if f, ok := fault.As(taken(b.claim(buyer(1)))); !ok || f.Code != fault.DependencyDown || f.RetryAfter == 0 {
+		t.Errorf("taken from the payer: %+v", f)
+	}
+	if err := taken(others); err != nil {
+		t.Errorf("taken from another payer: %v", err)
+	}
 	if err := relayer.Submit(t.Context(), others); err != nil {
 		t.Errorf("another payer's: %v", err)
 	}
 	b.settles(others)
 	b.ahead.Store(3601) // an hour later it counts no more
 	again := b.claim(buyer(1))
+	if err := taken(again); err != nil {
+		t.Errorf("taken an hour later: %v", err)
+	}
 	if err := relayer.Submit(t.Context(), again); err != nil {
 		t.Errorf("an hour later: %v", err)
 	}

@@ -279,6 +279,9 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if v.relayer.isWaiting(a) && v.relayer.simulations.allowedSince(a, s, v.config.Now().Add(-simulatedFor)) {
 		return nil
 	}
+	if err := v.relayer.payerWithin(ctx, a.From); err != nil {
+		return fmt.Errorf("take the payer's payment: %w", err)
+	}
 	as := &simulated{address: account.address, fee: offered}
 	if !v.relayer.allowedTogether(ctx, v.Chain, as, a, s) {
 		err = v.simulate(ctx, as, a, s)

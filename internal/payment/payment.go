@@ -257,6 +257,7 @@ type Transactions interface {
 type Losses struct {
 	// Reverts is how many transactions did not move the payment's authorization.
 	Reverts int
-	// Payer and All are what was lost on the payer's payments and on all payments, since a time, in wei.
+	// Payer and All are what was lost on the payer's payments and on all payments, since a time, in wei. Payer leaves out
+	// payments that were paid: somebody has sent their authorization first, which nobody can keep them from.
 	Payer, All int64
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -50,8 +51,10 @@ func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	wallet := x402.Address{0: 0x55, 19: 1}
 	mine, mineToo, others := claimRequest("a", by(wallet, 0)), claimRequest("b", by(wallet, 0)),
 		claimRequest("c", by(x402.Address{0: 0x56}, 0))
-	for _, p := range []checkout.ClaimRequest{mine, mineToo, others} {
-		claim(t, s, p)
+	paid := claimRequest("d", by(wallet, 0))
+	var fence job.Fence
+	for _, p := range []checkout.ClaimRequest{mine, mineToo, others, paid} {
+		fence = claim(t, s, p).Job.Fence()
 	}
 	revert := func(id uuid.UUID, spent int64) {
 		t.Helper()
@@ -69,9 +72,14 @@ func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	revert(mine.Payment.ID, 3)
 	revert(mineToo.Payment.ID, 5)
 	revert(others.Payment.ID, 100)
+	revert(paid.Payment.ID, 1000) // somebody else was quicker to send it
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(paid), move(paid, order.Settling, order.Settled),
+		watchJob(paid))); err != nil {
+		t.Fatal(err)
+	}
 	hour := time.Now().Add(-time.Hour)
 	if got, err := s.Transactions().Lost(t.Context(), mine.Payment, hour); err != nil ||
-		got != (payment.Losses{Reverts: 1, Payer: 8, All: 108}) {
+		got != (payment.Losses{Reverts: 1, Payer: 8, All: 1108}) {
 		t.Errorf("losses %+v, %v", got, err)
 	}
 	if got, err := s.Transactions().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil ||

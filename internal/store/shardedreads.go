@@ -38,7 +38,8 @@ var shardedReads = map[string]string{
 		ORDER BY 1`,
 
 	lostSQL: `
-		WITH mine AS MATERIALIZED (SELECT id FROM payments WHERE network = $3 AND asset = $4 AND owner = $5)
+		WITH mine AS MATERIALIZED (
+			SELECT id FROM payments WHERE network = $3 AND asset = $4 AND owner = $5 AND status <> 'paid')
 		SELECT
 			(SELECT count(*) FROM transaction_members
 				WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND lost_wei > 0),

@@ -220,16 +220,17 @@ func (t Transactions) Close(
 	return mapError(err)
 }
 
-// lostSQL sums what reverted members have cost: of one authorization, of its payer since a time, and of all. One whose
-// nonce another transaction took cost nothing. A sum of bigints is numeric; one that overflows a bigint counts as the
-// largest bigint.
+// lostSQL sums what reverted members have cost: of one authorization, of its payer's that are not paid since a time, and
+// of all. One whose nonce another transaction took cost nothing. A sum of bigints is numeric; one that overflows a
+// bigint counts as the largest bigint.
 const lostSQL = `
 	SELECT
 		(SELECT count(*) FROM transaction_members
 			WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND lost_wei > 0),
 		(SELECT least(coalesce(sum(m.lost_wei), 0), 9223372036854775807)::bigint
 			FROM payments p JOIN transaction_members m ON m.payment_id = p.id
-			WHERE p.network = $3 AND p.asset = $4 AND p.owner = $5 AND m.created_at >= $6 AND m.status = 'reverted'),
+			WHERE p.network = $3 AND p.asset = $4 AND p.owner = $5 AND p.status <> 'paid' AND m.created_at >= $6
+				AND m.status = 'reverted'),
 		(SELECT least(coalesce(sum(lost_wei), 0), 9223372036854775807)::bigint FROM transaction_members
 			WHERE status = 'reverted' AND created_at >= $6)`
 
