@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"errors"
 	"net/url"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -113,5 +115,27 @@ func TestQueryModes(t *testing.T) {
 		if got := store.QueryModeOf("postgres://u@h/d" + query); got != want {
 			t.Errorf("%q names %q", query, got)
 		}
+	}
+}
+
+// TestDatabaseThatTakesNoChangesIsDown: a standby, and one that an operator has made read-only, answer what is read.
+func TestDatabaseThatTakesNoChangesIsDown(t *testing.T) {
+	address := storetest.URL(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("default_transaction_read_only", "on")
+	u.RawQuery = query.Encode()
+	s, err := store.Open(t.Context(), store.Config{URL: u.String(), MaxConns: 4, Products: storetest.Products()})
+	if err == nil {
+		s.Close()
+	}
+	if f, ok := fault.As(err); !ok || f.Code != fault.DependencyDown || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("opened read-only: %v", err)
+	}
+	if err := storetest.Open(t, address).Ping(t.Context()); err != nil {
+		t.Errorf("the same database, when it takes changes: %v", err)
 	}
 }

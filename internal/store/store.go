@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -124,14 +125,20 @@ func (s *Store) Close() {
 	s.pool.Close()
 }
 
-// Ping checks that the database answers.
+// Ping checks that the database answers, and takes changes.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := begun(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	return mapError(s.pool.Ping(ctx))
+	var readOnly bool
+	err := s.pool.QueryRow(ctx, "SELECT current_setting('transaction_read_only')::boolean").Scan(&readOnly)
+	if err == nil && readOnly {
+		return fmt.Errorf("%w: %w", ErrUnavailable,
+			fault.New(fault.DependencyDown, "The database takes no changes: it is read-only."))
+	}
+	return mapError(err)
 }
 
 // snapshotTx is for what several statements read as it was at one time.
