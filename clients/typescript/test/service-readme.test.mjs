@@ -2,13 +2,13 @@
 // in a terminal.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import jsQR from "jsqr";
 import { chain, dev, newWallet, scenario } from "./support/shared.mjs";
-import { runnable, snippetsOf } from "./support/snippets.mjs";
+import { runAlone, snippetsOf } from "./support/snippets.mjs";
 import { inTerminal, otherScreen, pixelsOf } from "./support/terminal.mjs";
 
 const run = promisify(execFile);
@@ -29,15 +29,15 @@ async function workFolder(t) {
   return folder;
 }
 
-scenario("the official client buys a card and an eSIM as the pages show", async (t) => {
+scenario("the official client buys a card and an eSIM as the pages show", async () => {
   const shown = await snippets("ts");
   assert.equal(shown.length, 2);
-  const [code] = await runnable([shown.join("\n")]);
+  const readme = await readFile(join(root, "README.md"), "utf8");
+  const name = readme.match(/as `([^`]+)`, run by\s`npx tsx \1`/)?.[1];
+  assert.ok(name, "the README says what to call the file, and how to run it");
   const { key, account } = await newWallet();
-  const file = join(import.meta.dirname, "..", "dist", `service-snippet-${process.pid}.mjs`);
-  await writeFile(file, `${code}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
-  t.after(() => rm(file, { force: true }));
-  const { stdout } = await run(process.execPath, [file], { env: { ...process.env, WALLET_KEY: key } });
+  const code = [...shown, "console.log(orderId, credentials.lpa, delivery.token);\n"].join("\n");
+  const stdout = await runAlone(name, code, { WALLET_KEY: key });
   assert.match(stdout, /^200 /);
   assert.match(stdout, /\nord_\S+ LPA:1\$\S+ \S{20,}\n$/);
   assert.equal((await chain.transfers(account.address)).length, 2);

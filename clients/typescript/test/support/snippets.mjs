@@ -1,6 +1,7 @@
 // The snippets of READMEs: held to the strict compiler, and made to run.
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
@@ -44,6 +45,27 @@ export function complaints(snippets) {
     );
     return told.map((line) => line.replace(/^(\d+)\.mts\((\d+),\d+\): error TS\d+/, "snippet $1, line $2"));
   });
+}
+
+/**
+ * Runs a file in a folder that has nothing but it and the packages: no package.json says what kind of module it is, so
+ * its name alone does. Returns what it prints.
+ */
+export async function runAlone(name, code, env) {
+  const folder = await mkdtemp(join(tmpdir(), "roamcard-alone-"));
+  try {
+    await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+    await writeFile(join(folder, name), code);
+    await tsc(folder, "--noCheck", "--noResolve", "--noLib", "--target", "es2022", "--module", "nodenext", name);
+    const program = name.replace(/ts$/, "js");
+    return await new Promise((resolve, reject) => {
+      execFile(process.execPath, [program], { cwd: folder, env: { ...process.env, ...env } }, (error, stdout) =>
+        error ? reject(error) : resolve(stdout),
+      );
+    });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }
 
 /** Snippets without their types, as Node runs them. */
