@@ -35,7 +35,7 @@ func evasions() []attack {
 			name: "connections-of-one-address", by: stranger, do: connectsALot,
 			held:    "transport/edge TestConnsLimitsConnectionsOfAddress",
 			aim:     "one address takes all connections that there are",
-			defence: "256 connections for each address, 8,192 in all",
+			defence: "256 connections for each address, 3,072 in all",
 		},
 	}
 }
