@@ -1,10 +1,10 @@
 // Makes the pages of docs/api from the OpenAPI document, which is made from the protos: one for each service, one for
-// the objects that several of them share, one for the problems.
-//   node tools/api-pages.mjs gen/openapi/openapi.json docs/api
+// the objects that several of them share, one for the problems, which the agents' contract lists.
+//   node tools/api-pages.mjs gen/openapi/openapi.json internal/transport/discovery/testdata/api_agent docs/api
 import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const [document, folder] = process.argv.slice(2);
+const [document, contract, folder] = process.argv.slice(2);
 const api = JSON.parse(readFileSync(document, 'utf8'));
 const schemas = api.components.schemas;
 const mark = '<!-- Made by `make gen`. Edit the comments in proto/. -->\n\n';
@@ -122,18 +122,20 @@ const caller = (operation) => {
   return ways.join(' or ') || 'anyone';
 };
 
-// Problems that an answer of a status may be, by their codes: those of an operation, and what each says.
-const problems = new Map();
+// Problems, by their codes: all that there are, and those of an operation, with the status and what each says.
+const problems = new Map(JSON.parse(readFileSync(contract, 'utf8')).errors
+  .map(({ code, status, title }) => [code, { status: String(status), message: title }]));
+const ofNone = new Set(problems.keys());
 for (const { operations } of services.values()) {
   for (const operation of operations.values()) {
     operation.problems = Object.entries(operation.responses).flatMap(([status, { description = '' }]) =>
       [...description.matchAll(/^\* `([a-z0-9_]+)`: (.*)$/gm)].map(([, code, message]) => ({ status, code, message })));
-    for (const { code, ...said } of operation.problems) problems.set(code, said);
+    for (const { code } of operation.problems) ofNone.delete(code);
   }
 }
 const methods = [...services.values()].filter(({ name }) => name !== 'Discovery')
   .flatMap(({ operations }) => [...operations.values()]);
-const everywhere = [...problems.keys()].filter((code) =>
+const everywhere = [...problems.keys()].sort().filter((code) =>
   methods.every((operation) => operation.problems.some((problem) => problem.code === code)));
 
 const section = (operation, service, page) => {
@@ -211,6 +213,8 @@ pages.set('problems.md', ['# Problems',
     + 'and whether it is safe to pay again, is at `/problems/{code}` of every service.'),
   fill(`Every operation that is a Connect method may answer ${everywhere.map((code) => `\`${code}\``).join(', ')}, `
     + 'which the pages do not repeat.'),
+  fill(`No operation lists ${[...ofNone].sort().map((code) => `\`${code}\``).join(', ')}: they are about the path, `
+    + 'the method or the time of a request, or about an event of a provider.'),
   ...[...problems].sort(([a], [b]) => a.localeCompare(b)).map(([code, { status, message }]) =>
     `## ${code}\n\n${status}: ${message}`.replace(/.{121,}/g, fill))]);
 

@@ -12,7 +12,7 @@ GOWORK=off go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json .
 # Not by buf's `clean`, which would take the module's own files with it.
 rm -rf gen/go/roamcard gen/openapi
 "$buf" generate
-node tools/api-pages.mjs gen/openapi/openapi.json docs/api
+node tools/api-pages.mjs gen/openapi/openapi.json internal/transport/discovery/testdata/api_agent docs/api
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 clients/python/.venv/bin/python clients/python/tools/models.py

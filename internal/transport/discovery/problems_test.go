@@ -2,10 +2,15 @@ package discovery
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/fault"
 )
@@ -45,6 +50,28 @@ func TestProblemPagesExplainEveryCode(t *testing.T) {
 				t.Errorf("the page of %s has %s, as %s", k.Code, loads, w.Header().Get("Content-Type"))
 			}
 		}
+	}
+}
+
+// TestPageListsTheProblems compares docs/api/problems.md, which `make gen` makes, with what the contract lists.
+func TestPageListsTheProblems(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/api/problems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var contract struct{ Errors []failure }
+	if err := json.Unmarshal(site(t, config()).Document("/api/agent"), &contract); err != nil {
+		t.Fatal(err)
+	}
+	var listed, told []string
+	for _, e := range contract.Errors {
+		listed = append(listed, fmt.Sprintf("%s %d: %s", e.Code, e.Status, e.Title))
+	}
+	for section := range strings.SplitSeq(strings.TrimSpace(string(page)), "\n## ") {
+		told = append(told, strings.Join(strings.Fields(section), " "))
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(listed)), slices.Sorted(slices.Values(told[1:]))); diff != "" {
+		t.Errorf("docs/api/problems.md has other problems; run make gen (-listed +told):\n%s", diff)
 	}
 }
 
