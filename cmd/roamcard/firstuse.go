@@ -94,8 +94,9 @@ func mayPay(cmd *cobra.Command) *cobra.Command {
 
 // placeholders are the arguments of examples.
 var placeholders = map[string]string{
-	"ORDER": "ord_5f0c2f7e", "CARD": "6f1d6f6e-3a54-4a39-9d1e-6f0d5a0e7f11", "DOLLARS": "25.00", "PLAN": "jp-1gb-7d",
-	"KEY": "my-first-card", "JOB": "4b1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f12", "FILE": "roamcard.yaml", "DIR": "man",
+	"ORDER": "ord_5f0c2f7e", "CARD": "6f1d6f6e-3a54-4a39-9d1e-6f0d5a0e7f11", "DOLLARS": "25.00",
+	"PLAN": "pln_f47ae629cbb9d4093055f9d9", "KEY": "my-first-card",
+	"JOB": "4b1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f12", "FILE": "roamcard.yaml", "DIR": "man",
 	"CLOSING": "7c1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f13", "APPROVAL": "8d1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f14",
 	"PRODUCT": "card_issue", "TOKEN": "9e1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f15", "ID": "a01f6f6e-3a54-4a39-9d1e-6f0d5a0e7f16",
 	"TOOL": "list_esim_plans", "ARGUMENTS": `'{"countryCode":"JP"}'`, "refund": "refund",
@@ -109,10 +110,11 @@ var examples = map[string]string{
 	"roamcard card buy": "  roamcard card buy\n  roamcard card buy --key my-first-card --yes --max 25.00 --wait",
 	"roamcard card topup": "  roamcard card topup 50.00\n" +
 		"  roamcard card topup 50.00 --key october --yes --max 50.00",
-	"roamcard esim buy":      "  roamcard esim buy jp-1gb-7d\n  roamcard esim buy --key my-trip --yes --max 5.00",
+	"roamcard esim buy": "  roamcard esim buy pln_f47ae629cbb9d4093055f9d9\n" +
+		"  roamcard esim buy --key my-trip --yes --max 5.00",
 	"roamcard esim plans":    "  roamcard esim plans --country JP",
 	"roamcard orders list":   "  roamcard orders list --active --kind esim",
-	"roamcard orders create": "  roamcard orders create --esim jp-1gb-7d",
+	"roamcard orders create": "  roamcard orders create --esim pln_f47ae629cbb9d4093055f9d9",
 	"roamcard card reveal":   "  roamcard card reveal --present browser",
 	"roamcard mcp install":   "  roamcard mcp install --client claude-code --max 25.00 --max-day 50.00",
 	"roamcard admin tokens mint": "  roamcard admin tokens mint --name ada --role viewer --expires 720h " +
