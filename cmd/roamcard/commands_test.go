@@ -286,8 +286,13 @@ func TestConfigCheckSaysEveryMistakeAtOnce(t *testing.T) {
 	if code != exitNotReady || strings.Contains(told, "hunter2") {
 		t.Errorf("ended with %d:\n%s", code, told)
 	}
-	if _, stderr, code := runWith(t, "config", "check", filepath.Join(dir, "none.yaml")); code != exitNotReady {
+	_, stderr, code := runWith(t, "config", "check", filepath.Join(dir, "none.yaml"))
+	if code != exitNotReady || !strings.HasSuffix(strings.TrimSpace(stderr), "the configuration has 1 mistake") {
 		t.Errorf("a missing file ended with %d: %s", code, stderr)
+	}
+	_, stderr, _ = runWith(t, "config", "check", filepath.Join(dir, "wrong.yaml"))
+	if !strings.Contains(stderr, "the configuration has 5 mistakes") {
+		t.Errorf("five mistakes are told as %s", stderr)
 	}
 }
 

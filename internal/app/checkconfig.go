@@ -26,10 +26,14 @@ func CheckConfig(path string, asJSON bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(mistakes) > 0 {
-		return fmt.Errorf("%w: the configuration has %d mistakes", ErrNotReady, len(mistakes))
+	switch n := len(mistakes); n {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%w: the configuration has 1 mistake", ErrNotReady)
+	default:
+		return fmt.Errorf("%w: the configuration has %d mistakes", ErrNotReady, n)
 	}
-	return nil
 }
 
 func printMistakes(mistakes []string, out io.Writer) error {
