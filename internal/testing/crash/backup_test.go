@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,19 +41,32 @@ func backupPrograms(t *testing.T) string {
 	return ""
 }
 
+// as is a server's URL for another of its roles.
+func as(t *testing.T, role, server string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	return u.String()
+}
+
 // The commands of docs/operations/backup.md: a dump that is made while the service sells, and restored into a database
-// of its own.
+// of its own, by the tables' owner, who is no superuser.
 func TestRestoredFromADump(t *testing.T) {
 	t.Parallel()
 	tortures(t)
 	bin, w := backupPrograms(t), newWorld(t)
 	server := newServer(t, devnet.PostgresConfig{Programs: bin})
 	dump := filepath.Join(t.TempDir(), "roamcard.dump")
-	w.survives(t, server.URL(), func() {
-		shell(t, filepath.Join(bin, "pg_dump"), "--format", "custom", "--no-owner", "--file", dump, server.URL())
+	on(t, server, "CREATE ROLE roamcard LOGIN", "ALTER DATABASE roamcard OWNER TO roamcard")
+	owner := as(t, "roamcard", server.URL())
+	w.survives(t, owner, func() {
+		shell(t, filepath.Join(bin, "pg_dump"), "--format", "custom", "--no-owner", "--file", dump, owner)
 	}, func() string {
-		on(t, server, "CREATE DATABASE roamcard_restored")
-		restored := strings.Replace(server.URL(), "/roamcard?", "/roamcard_restored?", 1)
+		on(t, server, "CREATE DATABASE roamcard_restored OWNER roamcard")
+		restored := strings.Replace(owner, "/roamcard?", "/roamcard_restored?", 1)
 		shell(t, filepath.Join(bin, "pg_restore"), "--no-owner", "--exit-on-error", "--dbname", restored, dump)
 		return restored
 	})
@@ -74,7 +88,9 @@ func TestRestoredToAPointInTime(t *testing.T) {
 	base := filepath.Join(dir, filepath.Base(server.Data()))
 	w.books.DatabaseURL = server.URL()
 	w.migrates(t)
-	shell(t, filepath.Join(bin, "pg_basebackup"), "--pgdata", base, "--checkpoint", "fast", "--dbname", server.URL())
+	on(t, server, "CREATE ROLE backup LOGIN REPLICATION")
+	shell(t, filepath.Join(bin, "pg_basebackup"), "--pgdata", base, "--checkpoint", "fast",
+		"--dbname", as(t, "backup", server.URL()))
 	w.survives(t, server.URL(), func() {
 		on(t, server, "SELECT pg_create_restore_point('before_the_mistake')")
 	}, func() string {
