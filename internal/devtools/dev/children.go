@@ -131,6 +131,9 @@ func (c Config) defaults() (app.Config, error) {
 	if err := cfg.Set("limits", cmp.Or(c.Limits, DefaultLimits)); err != nil {
 		return cfg, fmt.Errorf("read the limits: %w", err)
 	}
+	if c.Limits == "default" {
+		cfg.MaxUnpaid = preset.MaxUnpaid
+	}
 	return cfg, nil
 }
 

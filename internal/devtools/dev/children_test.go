@@ -21,3 +21,14 @@ func TestDevelopmentTurnsNothingOff(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultLimitsAreThoseOfTheService(t *testing.T) {
+	cfg, err := Config{Limits: "default"}.defaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := app.Defaults(); cfg.MaxUnpaid != want.MaxUnpaid || want.MaxUnpaid == 0 ||
+		!reflect.DeepEqual(cfg.Limits, want.Limits) {
+		t.Errorf("%d unpaid orders and the rates %v", cfg.MaxUnpaid, cfg.Limits)
+	}
+}
