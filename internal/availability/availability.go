@@ -11,6 +11,7 @@
 //	a claim, before the price      RecordedOf                                   and the payer's
 //	a claim, after verification    Settle                                                           yes
 //	/ready, /api/esim/ready        Ready        if listed     all at once       yes                 yes
+//	/ready, of several products    Serving      if listed     of any of them    yes                 yes
 //	/api/status, /status           a Board      yes           all at once       yes                 yes
 //
 // No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and
@@ -43,7 +44,12 @@ type Result struct {
 	// Passing says that a failure is shown and closes nothing: what is short may be there again in a moment, and a process
 	// that is not ready gets no requests at all.
 	Passing bool
+	// Own says that the product needs it, and others may not.
+	Own bool
 }
+
+// closes reports whether nothing can be sold because of it.
+func (r Result) closes() bool { return r.Err != nil && !r.Passing }
 
 // Product says whether one product can be sold now.
 type Product struct {
@@ -117,10 +123,28 @@ func (p Product) Open(ctx context.Context) error {
 
 // Ready runs all that a ready route shows. Those of Least, and what only some payers need, are Passing.
 func (p Product) Ready(ctx context.Context) []Result {
-	closing := slices.Concat(p.Operated, p.checks(), p.Shown)
+	shared := p.checks()
+	closing := slices.Concat(p.Operated, shared, p.Shown)
 	results := run(ctx, slices.Concat(closing, p.Least, p.passing()))
-	for i := len(closing); i < len(results); i++ {
-		results[i].Passing = true
+	for i := range results {
+		results[i].Own = i < len(p.Operated) || i >= len(p.Operated)+len(shared)
+		results[i].Passing = i >= len(closing)
+	}
+	return results
+}
+
+// Serving is Ready for a service that sells others, too: while one of those is sold, what is missing for this product
+// alone is Passing. A process that is not ready gets no requests, and who has paid for anything could not ask for it.
+func (p Product) Serving(ctx context.Context, others ...Product) []Result {
+	results := p.Ready(ctx)
+	if !slices.ContainsFunc(results, Result.closes) || !slices.ContainsFunc(others, func(o Product) bool {
+		paused, err := o.Paused(ctx)
+		return err == nil && !paused && !slices.ContainsFunc(o.Ready(ctx), Result.closes)
+	}) {
+		return results
+	}
+	for i := range results {
+		results[i].Passing = results[i].Passing || results[i].Own
 	}
 	return results
 }

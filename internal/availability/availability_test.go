@@ -168,6 +168,57 @@ func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
 	}
 }
 
+// TestServiceIsReadyWhileAProductIsSold: what one product alone needs closes the service with the last one.
+func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
+	var down map[string]bool
+	check := func(name string) availability.Check {
+		return availability.Check{Name: name, Run: func(context.Context) error {
+			if down[name] {
+				return errDown
+			}
+			return nil
+		}}
+	}
+	fine := func(context.Context) error { return nil }
+	payments := availability.NewPayments(availability.PaymentsConfig{
+		Database: check("database").Run, Chain: fine, Token: fine, Settler: fine, SettlerName: "relayer", Now: time.Now,
+	})
+	cards := availability.Product{Kind: "card", Payments: payments, Shown: []availability.Check{check("issuer")}}
+	esims := availability.Product{Kind: "esim", Payments: payments, Shown: []availability.Check{check("supplier")}}
+	paused := esims
+	paused.Closed = true
+	for name, tt := range map[string]struct {
+		down   []string
+		others []availability.Product
+		closes []string
+	}{
+		"nothing is missing":            {nil, []availability.Product{esims}, nil},
+		"the issuer":                    {[]string{"issuer"}, []availability.Product{esims}, nil},
+		"the issuer, of cards alone":    {[]string{"issuer"}, nil, []string{"issuer"}},
+		"the issuer, with eSIMs closed": {[]string{"issuer"}, []availability.Product{paused}, []string{"issuer"}},
+		"both providers":                {[]string{"issuer", "supplier"}, []availability.Product{esims}, []string{"issuer"}},
+		"the database":                  {[]string{"database"}, []availability.Product{esims}, []string{"database"}},
+		"the supplier":                  {[]string{"supplier"}, []availability.Product{esims}, nil},
+	} {
+		down = map[string]bool{}
+		for _, one := range tt.down {
+			down[one] = true
+		}
+		var closes []string
+		for _, r := range cards.Serving(t.Context(), tt.others...) {
+			if r.Err != nil && !r.Passing {
+				closes = append(closes, r.Name)
+			}
+			if (r.Err != nil) != down[r.Name] {
+				t.Errorf("%s: %s is shown as %v", name, r.Name, r.Err)
+			}
+		}
+		if !slices.Equal(closes, tt.closes) {
+			t.Errorf("%s: closed by %q, want %q", name, closes, tt.closes)
+		}
+	}
+}
+
 // TestReadyShowsEveryCheckInOrder: also those after one that fails, and none waits for another.
 func TestReadyShowsEveryCheckInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

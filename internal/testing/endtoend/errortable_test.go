@@ -443,8 +443,20 @@ func TestUnavailableStatesAnswerAsDocumented(t *testing.T) {
 	w.awaitTerms(fault.DependencyDown)
 	b.wantUnavailable("issuer down", nil, fault.DependencyDown)
 	before := w.footprint()
-	notReady := w.send(get("/ready"))
+	// The service stays ready: eSIMs are sold.
+	ready := w.send(get("/ready"))
+	ready.into(t, 200, nil)
+	if !strings.Contains(string(ready.body), `{"name":"issuer","status":"failing"}`) {
+		t.Errorf("ready without the issuer: %s", ready.body)
+	}
+	w.issuer.esimFault("*", "error_before", 0)
+	var notReady answer
+	eventually(t, func() (bool, string) {
+		notReady = w.send(get("/ready"))
+		return notReady.status == 503, "ready without a provider"
+	})
 	wantProblem(t, "not ready", notReady, 503, fault.NotReady)
+	w.issuer.clearEsimFaults()
 	if notReady.header.Get(x402.HeaderRequired) != "" {
 		t.Error("/ready offers terms")
 	}

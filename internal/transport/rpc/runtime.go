@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -30,7 +32,7 @@ type RuntimeService struct {
 	Availability map[order.Kind]availability.Product
 	// Described shows the terms of each product.
 	Described map[order.Kind]Describe
-	// ReadyFor is the product whose readiness is the service's.
+	// ReadyFor is the product whose readiness is the service's, while no other one is sold.
 	ReadyFor order.Kind
 	// Board reports how each product stands.
 	Board Board
@@ -78,11 +80,21 @@ func (s RuntimeService) GetReadiness(
 	if s.Stopping != nil && s.Stopping() {
 		return nil, fault.New(fault.NotReady, "This process is stopping.")
 	}
-	checks, err := readiness(s.Availability[s.ReadyFor].Ready(ctx))
+	checks, err := readiness(s.Availability[s.ReadyFor].Serving(ctx, s.others()...))
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
+}
+
+// others are the products that are sold next to the one that the service is ready for.
+func (s RuntimeService) others() (all []availability.Product) {
+	for _, kind := range slices.Sorted(maps.Keys(s.Availability)) {
+		if kind != s.ReadyFor {
+			all = append(all, s.Availability[kind])
+		}
+	}
+	return all
 }
 
 // readiness shows checks, or fails with the names of the failing ones that are not passing.
