@@ -44,8 +44,6 @@ type Result struct {
 	// Passing says that a failure is shown and closes nothing: what is short may be there again in a moment, and a process
 	// that is not ready gets no requests at all.
 	Passing bool
-	// Own says that the product needs it, and others may not.
-	Own bool
 }
 
 // closes reports whether nothing can be sold because of it.
@@ -123,18 +121,17 @@ func (p Product) Open(ctx context.Context) error {
 
 // Ready runs all that a ready route shows. Those of Least, and what only some payers need, are Passing.
 func (p Product) Ready(ctx context.Context) []Result {
-	shared := p.checks()
-	closing := slices.Concat(p.Operated, shared, p.Shown)
+	closing := slices.Concat(p.Operated, p.checks(), p.Shown)
 	results := run(ctx, slices.Concat(closing, p.Least, p.passing()))
-	for i := range results {
-		results[i].Own = i < len(p.Operated) || i >= len(p.Operated)+len(shared)
-		results[i].Passing = i >= len(closing)
+	for i := len(closing); i < len(results); i++ {
+		results[i].Passing = true
 	}
 	return results
 }
 
-// Serving is Ready for a service that sells others, too: while one of those is sold, what is missing for this product
-// alone is Passing. A process that is not ready gets no requests, and who has paid for anything could not ask for it.
+// Serving is Ready for a service that sells others, too: while one of those can be sold, what is missing is missing for
+// this product alone, and is Passing. A process that is not ready gets no requests, and who has paid for anything could
+// not ask for it.
 func (p Product) Serving(ctx context.Context, others ...Product) []Result {
 	results := p.Ready(ctx)
 	if !slices.ContainsFunc(results, Result.closes) || !slices.ContainsFunc(others, func(o Product) bool {
@@ -144,7 +141,7 @@ func (p Product) Serving(ctx context.Context, others ...Product) []Result {
 		return results
 	}
 	for i := range results {
-		results[i].Passing = results[i].Passing || results[i].Own
+		results[i].Passing = true
 	}
 	return results
 }
