@@ -167,13 +167,18 @@ func (b *buyer) bought(cmd *cobra.Command, p roamcard.Purchase) error {
 		return fmt.Errorf("wait for the order, which is paid under the key %q: %w", p.IdempotencyKey, err)
 	}
 	if !b.asJSON {
-		return b.show(cmd, o, func(w io.Writer) {
+		err := b.show(cmd, o, func(w io.Writer) {
 			orderText(w, o)
 			fmt.Fprintf(w, "key\t%s\n", line(p.IdempotencyKey))
 			if p.RequestID != "" {
 				fmt.Fprintf(w, "request\t%s\n", line(p.RequestID))
 			}
 		})
+		if err == nil && o.GetKind() == "esim" && o.GetStatus() == "fulfilled" {
+			// Only `esim install` shows the activation data.
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", line(o.GetOrderId()))
+		}
+		return err
 	}
 	document, err := json.Marshal(o)
 	members := map[string]any{}

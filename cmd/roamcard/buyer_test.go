@@ -32,7 +32,7 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 
 	c.paysForAnEsim(c.orders(command{"orders create --esim= --key later-esim", exitOK, "esim", ""}))
 	c.looksForAPlan()
-	travel := c.orders(command{"esim buy --key travel --yes --max 130", exitOK, "esim", "Settled in 0x"})
+	travel := c.orders(command{"esim buy --key travel --yes --max 130", exitOK, "esim", "Install it with: roamcard esim"})
 	c.usesItsEsim(travel)
 	more := c.orders(command{
 		"esim topup " + travel + " --key more-data --yes --max 130", exitOK, "esim_topup", "Settled in 0x",
@@ -57,6 +57,10 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"card buy --key one --yes --max 60 --no-such-flag", exitUsage, "", ""},
 		{"wallet balance --json", exitOK, `"usdc": "991`, ""},
 	})
+	if _, stderr, _ := runWith(t, "esim", "buy", "--key", "refused~002", "--yes", "--max", "140"); !strings.Contains(
+		stderr, "Settled in 0x") || strings.Contains(stderr, "Install it") {
+		t.Errorf("an eSIM that is refused, once it is paid: %s", stderr)
+	}
 	c.paysWithAnExternalSigner(ready)
 }
 

@@ -105,13 +105,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Only `esim install` shows the activation data.
-			if err := b.bought(cmd, bought.Purchase); err != nil || b.asJSON {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n",
-				line(bought.Order.GetOrderId()))
-			return err
+			return b.bought(cmd, bought.Purchase)
 		}),
 	}
 	b.keyed(cmd, &key)

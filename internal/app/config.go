@@ -654,6 +654,9 @@ func among(s string, values ...string) error {
 func address(at func(*Config) *x402.Address) func(*Config, string) error {
 	return func(c *Config, s string) (err error) {
 		if *at(c), err = x402.ParseAddress(s); err == nil {
+			if at(c).IsZero() {
+				return errors.New("the zero address is nobody's")
+			}
 			return nil
 		}
 		if _, plain := x402.ParseAddress(strings.ToLower(s)); plain == nil {

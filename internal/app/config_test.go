@@ -214,6 +214,8 @@ func TestSettingsThatCannotWorkAreMistakes(t *testing.T) {
 		{map[string]string{"screening.lists": "ftp://a.example/l,https://b.example/l,gopher://c.example/l"},
 			[]string{"screening.lists (from the file): number 1: ", "number 3: "}},
 		{map[string]string{"payment.pay_to": "0x209693bc6afc0C5328bA36FaF03C514EF312287C"}, []string{"EIP-55 checksum"}},
+		{map[string]string{"payment.pay_to": "0x" + strings.Repeat("0", 40)},
+			[]string{"payment.pay_to (from the file): the zero address is nobody's"}},
 	} {
 		more := map[string]string{"relayer.keys": "0x01"}
 		for k, v := range c.more {

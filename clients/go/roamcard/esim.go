@@ -98,7 +98,10 @@ func (c *Client) plan(ctx context.Context, id string) (planID string, price Cent
 			planID, price = p.GetPlanId(), at
 		}
 	}
-	if planID == "" {
+	switch {
+	case planID == "" && id == "":
+		return "", 0, denied(ErrTermsMismatch, "no plan is published")
+	case planID == "":
 		return "", 0, denied(ErrTermsMismatch, "no plan %s is published", id)
 	}
 	return planID, price, nil
