@@ -17,7 +17,7 @@ var subjectWords = map[string]string{
 	"approvals":       "The decisions that wait for a second operator",
 	"audit":           "What operators did",
 	"cancellations":   "How far the cancellations of eSIMs are",
-	"cards":           "Close a card for good",
+	"cards":           "Show a card, and close it for good",
 	"challenges":      "Sign-in challenges that are past their time",
 	"closings":        "How far the closings of cards are",
 	"fee-jobs":        "The withdrawals of the issue fee",

@@ -341,6 +341,7 @@ func (c customer) worksOnJobs() {
 	c.t.Helper()
 	c.runs([]command{
 		{"admin closings retry " + nobody + " --revision 1 --reason test", exitFailure, "", "_not_found"},
+		{"admin cards show " + nobody, exitFailure, "", "card_not_found"},
 		{"admin closings list", exitOK, "STAGE", ""},
 		{"admin cancellations list --status succeeded", exitOK, "STAGE", ""},
 		{"admin jobs list", exitOK, "ATTEMPTS", ""},

@@ -370,7 +370,11 @@ func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.C
 	name := protoreflect.Name(of)
 	is := req.Get(req.Descriptor().Fields().ByName(name))
 	if listOf(method.Output()) != nil {
-		return previewOne(ctx, w, client, method, about, name, is.String())
+		err = previewOne(ctx, w, client, method, about, name, is.String())
+		if errors.Is(err, errNotListed) && o.key != "" {
+			return nil // its list has no longer what was done with the key
+		}
+		return err
 	}
 	about.Set(about.Descriptor().Fields().ByName(name), is)
 	res, err := call(ctx, client, method, about)
@@ -381,7 +385,7 @@ func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.C
 	return writeColumns(w, func(w io.Writer) { viewOf(w, res, true) })
 }
 
-// previewOne shows the one of a list whose field has a value. What the list does not have is left to the service.
+// previewOne shows the one of a list whose field has a value. Nothing is asked about what the list does not have.
 func previewOne(
 	ctx context.Context, w io.Writer, client *roamcard.Client, method protoreflect.MethodDescriptor,
 	req protoreflect.Message, field protoreflect.Name, is string,
@@ -398,8 +402,11 @@ func previewOne(
 			return writeColumns(w, func(w io.Writer) { viewOf(w, row.Interface(), true) })
 		}
 	}
-	return nil
+	return fmt.Errorf("%w: %s", errNotListed, line(is))
 }
+
+// errNotListed says that there is nothing to ask about.
+var errNotListed = errors.New("nothing was done: there is none of this name, or it can no longer be changed")
 
 // lists says that the answer is a list: it has one repeated message, and nothing that is about all of them.
 func (o *operation) lists() bool { return listOf(o.method.Output()) != nil && o.GetArguments() == nil }

@@ -64,6 +64,36 @@ func TestPromptShowsTheOneOfAList(t *testing.T) {
 	}
 }
 
+// TestNothingIsAskedAboutWhatThereIsNot: who is asked reads what the answer is about.
+func TestNothingIsAskedAboutWhatThereIsNot(t *testing.T) {
+	a := &actions{}
+	serving(t, a)
+	for args, says := range map[string]string{
+		"admin tokens revoke no-token --reason r":               "there is none",
+		"admin cards close " + nobody + " --reason r":           "There is no card",
+		"admin cards close " + a.card().GetId() + " --reason r": "0xthe-owner",
+	} {
+		person, there := terminalPair(t)
+		cmd := root()
+		var stderr bytes.Buffer
+		cmd.SetIn(there)
+		cmd.SetErr(&stderr)
+		cmd.SetArgs(strings.Fields(args))
+		if _, err := person.WriteString("n\n"); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil {
+			t.Fatalf("%s: was done", args)
+		}
+		asked := strings.Contains(stderr.String(), "Go on?")
+		if asked != errors.Is(err, errDeclined) || asked != strings.Contains(args, a.card().GetId()) ||
+			!strings.Contains(stderr.String()+err.Error(), says) {
+			t.Errorf("%s: %v, %q", args, err, stderr.String())
+		}
+	}
+}
+
 // terminalPair is a terminal: what the person at it types, and what a program reads.
 func terminalPair(t *testing.T) (person, program *os.File) {
 	t.Helper()

@@ -294,6 +294,23 @@ func (a *actions) ListTokens(
 	}}, nil
 }
 
+// card is one that there is.
+func (a *actions) card() *roamcardv1.OperatorCard {
+	return &roamcardv1.OperatorCard{
+		Id: "11111111-1111-4111-8111-111111111111", Owner: "0xthe-owner", Status: "ACTIVE", LoadedUsdCents: 2500,
+	}
+}
+
+// InspectCard implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) InspectCard(
+	_ context.Context, req *roamcardv1.InspectCardRequest,
+) (*roamcardv1.InspectCardResponse, error) {
+	if req.GetId() != a.card().GetId() {
+		return nil, connect.NewError(connect.CodeNotFound, "There is no card with this id.")
+	}
+	return &roamcardv1.InspectCardResponse{Card: a.card()}, nil
+}
+
 // TestActionIsMadeOfItsProtos: what an operator may do more is a command by what the protos say of it.
 func TestActionIsMadeOfItsProtos(t *testing.T) {
 	options := &descriptorpb.MethodOptions{}

@@ -28,6 +28,7 @@ func (s *Store) Closings() Closings { return Closings{s} }
 
 // The operators' actions on closings, as the audit trail names them.
 const (
+	actInspectCard  = "card.inspect"
 	actListClosings = "card_closings.list"
 	actClose        = "card.close"
 	actRetryClosing = "card_closing.retry"
@@ -61,6 +62,22 @@ func (c Cards) Closing(ctx context.Context, id uuid.UUID) (closing bool, err err
 	defer cancel()
 	err = c.s.pool.QueryRow(ctx, closingSQL, card.CloseJob, id.String()).Scan(&closing)
 	return closing, mapError(err)
+}
+
+// Inspect implements card.CloseJobs.
+func (c Closings) Inspect(
+	ctx context.Context, id uuid.UUID, act card.OperatorContext,
+) (found card.Inspection, err error) {
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if found.Card, err = oneCard(tx.Card.Get(ctx, id)); err != nil {
+			return err
+		}
+		if found.Loaded, err = onCard(ctx, tx, id); err != nil {
+			return err
+		}
+		return c.s.record(ctx, tx, act, actInspectCard, id.String(), nil, nil)
+	})
+	return found, err
 }
 
 // Closings implements card.CloseJobs.

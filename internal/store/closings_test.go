@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
@@ -35,6 +36,24 @@ func asCloseArgs(s card.ClosingFacts) (card.CloseArgs, error) {
 	return card.CloseArgs{
 		Card: s.Card.ID, Order: string(s.Card.Order), Opening: s.Card.Ref.String(), Stage: card.StageLocking, Version: 1,
 	}, nil
+}
+
+// TestOperatorsSeeACard with its owner and what was loaded, and their look is in the audit trail.
+func TestOperatorsSeeACard(t *testing.T) {
+	g := newGarage(t)
+	id, owner := g.closable(1)
+	act := card.OperatorContext{Operator: "ada"}
+	found, err := g.s.Closings().Inspect(t.Context(), id, act)
+	if err != nil || found.Card.ID != id || found.Card.Owner != owner || found.Loaded != 1500 {
+		t.Errorf("seen: %+v, %v", found, err)
+	}
+	if _, err := g.s.Closings().Inspect(t.Context(), uuid.New(), act); !errors.Is(err, card.ErrNotFound) {
+		t.Errorf("no card: %v", err)
+	}
+	trail, err := g.s.Admin().Audit(t.Context(), admin.AuditQuery{Subject: id.String(), Limit: 9}, act)
+	if err != nil || len(trail) != 1 || trail[0].Action != "card.inspect" || trail[0].Actor != "ada" {
+		t.Errorf("the trail: %+v, %v", trail, err)
+	}
 }
 
 // close orders a closing, and leases its job.

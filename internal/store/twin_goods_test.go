@@ -352,6 +352,10 @@ func (w *twins) close() {
 		row, owner, signed, err := g.closings.Refunding(w.Context(), ids[i])
 		return []any{rowsTold(row), owner, signed}, err
 	})
+	w.ask("inspect", func(_ int, g goods) (any, error) {
+		seen, err := g.closings.Inspect(w.Context(), c.ID, act)
+		return []any{seen.Card.Owner, seen.Card.Status, seen.Loaded}, err
+	})
 	w.list("closings", func(g goods, q job.Query) ([]job.Row, error) {
 		return g.closings.Closings(w.Context(), q, order.OperatorContext{Operator: "ada"})
 	})

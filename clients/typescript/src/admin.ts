@@ -101,6 +101,20 @@ export class Admin extends Operated {
   }
 
   /**
+   * Shows a card: whose it is, how it stands, and the most that can be on it. The issuer is not asked.
+   */
+  inspectCard(
+    id: string,
+    given: CallOptions = {},
+  ): Call<Plain<operator.OperatorCard>> {
+    return this.one(
+      given,
+      (fields, wire) => this.services.operator.inspectCard({ id, ...fields }, wire),
+      "card",
+    );
+  }
+
+  /**
    * Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
    * back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
    * continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever

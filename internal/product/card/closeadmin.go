@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -24,9 +25,18 @@ type ClosingFacts struct {
 	Fee *job.Row
 }
 
+// Inspection is a card as operators see it.
+type Inspection struct {
+	Card Card
+	// Loaded is the most that can be on it: what was loaded and not withdrawn, before its holder spent of it.
+	Loaded money.Cents
+}
+
 // CloseJobs reads and changes the closings for operators. Each write has its audit record in the same transaction, once
 // per key.
 type CloseJobs interface {
+	// Inspect reads a card. ErrNotFound when there is none. It is audited.
+	Inspect(ctx context.Context, id uuid.UUID, act OperatorContext) (Inspection, error)
 	// Closings lists closings, newest first. It is audited.
 	Closings(ctx context.Context, q job.Query, act OperatorContext) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
@@ -75,6 +85,18 @@ func (d CloseAdmin) List(ctx context.Context, q job.Query, act OperatorContext) 
 	return d.Jobs.Closings(ctx, q, act)
 }
 
+// Inspect shows a card as it is stored. The issuer is not asked.
+func (d CloseAdmin) Inspect(ctx context.Context, id uuid.UUID, act OperatorContext) (Inspection, error) {
+	found, err := d.Jobs.Inspect(ctx, id, act)
+	if errors.Is(err, ErrNotFound) {
+		return Inspection{}, noCard()
+	}
+	if err != nil {
+		return Inspection{}, fmt.Errorf("read the card: %w", err)
+	}
+	return found, nil
+}
+
 // Close orders the closing of a card. A repeat, with whatever key, changes nothing and returns the closing as it is
 // now.
 func (d CloseAdmin) Close(ctx context.Context, id uuid.UUID, act OperatorContext) (job.Row, error) {
@@ -91,10 +113,12 @@ func Ordering(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrNotFound):
-		return fault.New(fault.CardNotFound, "There is no card with this id.")
+		return noCard()
 	}
 	return fmt.Errorf("order the closing: %w", err)
 }
+
+func noCard() error { return fault.New(fault.CardNotFound, "There is no card with this id.") }
 
 // Closing is the closing of a card. Its issue fee is decided about before: what is left is the owner's alone.
 func (d CloseAdmin) Closing(s ClosingFacts) (CloseArgs, error) {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -22,6 +24,23 @@ var _ card.CloseJobs = Closings{}
 
 // Closings is the part of the store for operators' actions on closings.
 func (s *Store) Closings() Closings { return Closings{s} }
+
+// Inspect implements card.CloseJobs.
+func (c Closings) Inspect(
+	ctx context.Context, id uuid.UUID, _ card.OperatorContext,
+) (found card.Inspection, err error) {
+	err = c.do(ctx, "closings.inspect", func(t *tx) error {
+		known := t.cards.get(id)
+		if known == nil {
+			return card.ErrNotFound
+		}
+		const cent = 10_000
+		on := max(t.balance(known.Owner.Lower(), ledger.Card(id.String())), 0)
+		found = card.Inspection{Card: known.Card, Loaded: money.Cents((on + cent - 1) / cent)}
+		return nil
+	})
+	return found, err
+}
 
 // Closings implements card.CloseJobs.
 func (c Closings) Closings(ctx context.Context, q job.Query, _ card.OperatorContext) ([]job.Row, error) {

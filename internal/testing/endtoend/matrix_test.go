@@ -158,6 +158,7 @@ func (m *matrix) rows() map[string]row {
 		"RetryFeeJob":      {ids: job, body: `{"reason":"the matrix"}`, good: 409},
 		"WriteOffFeeJob":   {ids: job, body: `{"reason":"the matrix"}`, good: 409},
 		"ListCardClosings": {good: 200},
+		"InspectCard":      {ids: card, good: 200},
 		"CloseCard": {ids: map[string]string{"id": uuid.NewString()}, body: `{"reason":"the matrix"}`,
 			good: 404},
 		"RetryEsimCancellation": {ids: map[string]string{"orderId": "ord_none"}, body: `{"reason":"the matrix"}`,

@@ -18,12 +18,34 @@ import (
 
 // Closings close cards.
 type Closings interface {
+	// Inspect shows a card as it is stored.
+	Inspect(ctx context.Context, id uuid.UUID, act order.OperatorContext) (card.Inspection, error)
 	List(ctx context.Context, q job.Query, act order.OperatorContext) ([]job.Row, error)
 	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
 	Close(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	Retry(ctx context.Context, id uuid.UUID, act order.OperatorContext) (job.Row, error)
 	// Conclude lets one go on whose remainder a transaction has refunded by hand.
 	Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act order.OperatorContext) (job.Row, error)
+}
+
+// InspectCard implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) InspectCard(
+	ctx context.Context, req *roamcardv1.InspectCardRequest,
+) (*roamcardv1.InspectCardResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
+	}
+	found, err := s.Closings.Inspect(ctx, id, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	c := found.Card
+	return &roamcardv1.InspectCardResponse{Card: &roamcardv1.OperatorCard{
+		Id: c.ID.String(), OrderId: string(c.Order), Owner: c.Owner.String(), Status: string(c.Status),
+		Provider: c.Provider, Last4: optional(c.Last4), LoadedUsdCents: uint32(found.Loaded),
+		CreatedAt: timestamp(c.CreatedAt),
+	}}, nil
 }
 
 // CloseCard implements roamcardv1connect.OperatorServiceHandler.

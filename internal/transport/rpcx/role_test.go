@@ -24,6 +24,7 @@ var needs = map[protoreflect.Name]auth.Role{
 	"WhoAmI": auth.RoleViewer, "ReviewOrder": auth.RoleViewer, "CountOrders": auth.RoleViewer,
 	"GetSummary": auth.RoleViewer, "ListEsimCancellations": auth.RoleViewer,
 	"ListAudit": auth.RoleViewer, "GetGauges": auth.RoleViewer, "ListJobs": auth.RoleViewer, "GetJob": auth.RoleViewer,
+	"InspectCard":   auth.RoleViewer,
 	"ListApprovals": auth.RoleViewer, "GetApproval": auth.RoleViewer,
 
 	"ReconcileFeeJob": auth.RoleSupport, "Reconcile": auth.RoleSupport,

@@ -992,6 +992,24 @@ func (x *FeeJob) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 func (x *FeeJob) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *InspectCardRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *InspectCardRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *InspectCardResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *InspectCardResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *OperatorCard) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *OperatorCard) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *CloseCardRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -787,6 +787,202 @@ func (x *FeeJob) GetRevision() uint32 {
 	return 0
 }
 
+type InspectCardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectCardRequest) Reset() {
+	*x = InspectCardRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectCardRequest) ProtoMessage() {}
+
+func (x *InspectCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectCardRequest.ProtoReflect.Descriptor instead.
+func (*InspectCardRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *InspectCardRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type InspectCardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Card          *OperatorCard          `protobuf:"bytes,1,opt,name=card,proto3" json:"card,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectCardResponse) Reset() {
+	*x = InspectCardResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectCardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectCardResponse) ProtoMessage() {}
+
+func (x *InspectCardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectCardResponse.ProtoReflect.Descriptor instead.
+func (*InspectCardResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *InspectCardResponse) GetCard() *OperatorCard {
+	if x != nil {
+		return x.Card
+	}
+	return nil
+}
+
+// A card as operators see it.
+type OperatorCard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The order that it was bought with.
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The wallet that owns it, in EIP-55 form.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// PENDING, ACTIVE, FROZEN, CLOSED or FAILED.
+	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// The name of its issuer.
+	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
+	// The last four digits of the number, once known.
+	Last4 *string `protobuf:"bytes,6,opt,name=last4,proto3,oneof" json:"last4,omitempty"`
+	// The most that can be on it: what was loaded and not withdrawn, before its holder spent of it.
+	LoadedUsdCents uint32                 `protobuf:"varint,7,opt,name=loaded_usd_cents,json=loadedUsdCents,proto3" json:"loaded_usd_cents,omitempty"`
+	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *OperatorCard) Reset() {
+	*x = OperatorCard{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorCard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorCard) ProtoMessage() {}
+
+func (x *OperatorCard) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorCard.ProtoReflect.Descriptor instead.
+func (*OperatorCard) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *OperatorCard) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetLast4() string {
+	if x != nil && x.Last4 != nil {
+		return *x.Last4
+	}
+	return ""
+}
+
+func (x *OperatorCard) GetLoadedUsdCents() uint32 {
+	if x != nil {
+		return x.LoadedUsdCents
+	}
+	return 0
+}
+
+func (x *OperatorCard) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 type CloseCardRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -798,7 +994,7 @@ type CloseCardRequest struct {
 
 func (x *CloseCardRequest) Reset() {
 	*x = CloseCardRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1006,7 @@ func (x *CloseCardRequest) String() string {
 func (*CloseCardRequest) ProtoMessage() {}
 
 func (x *CloseCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1019,7 @@ func (x *CloseCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseCardRequest.ProtoReflect.Descriptor instead.
 func (*CloseCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CloseCardRequest) GetId() string {
@@ -849,7 +1045,7 @@ type CloseCardResponse struct {
 
 func (x *CloseCardResponse) Reset() {
 	*x = CloseCardResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +1057,7 @@ func (x *CloseCardResponse) String() string {
 func (*CloseCardResponse) ProtoMessage() {}
 
 func (x *CloseCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1070,7 @@ func (x *CloseCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseCardResponse.ProtoReflect.Descriptor instead.
 func (*CloseCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CloseCardResponse) GetClosing() *CardClosing {
@@ -898,7 +1094,7 @@ type ListCardClosingsRequest struct {
 
 func (x *ListCardClosingsRequest) Reset() {
 	*x = ListCardClosingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1106,7 @@ func (x *ListCardClosingsRequest) String() string {
 func (*ListCardClosingsRequest) ProtoMessage() {}
 
 func (x *ListCardClosingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1119,7 @@ func (x *ListCardClosingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardClosingsRequest.ProtoReflect.Descriptor instead.
 func (*ListCardClosingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListCardClosingsRequest) GetStatus() string {
@@ -958,7 +1154,7 @@ type ListCardClosingsResponse struct {
 
 func (x *ListCardClosingsResponse) Reset() {
 	*x = ListCardClosingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1166,7 @@ func (x *ListCardClosingsResponse) String() string {
 func (*ListCardClosingsResponse) ProtoMessage() {}
 
 func (x *ListCardClosingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1179,7 @@ func (x *ListCardClosingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardClosingsResponse.ProtoReflect.Descriptor instead.
 func (*ListCardClosingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListCardClosingsResponse) GetClosings() []*CardClosing {
@@ -1013,7 +1209,7 @@ type RetryCardClosingRequest struct {
 
 func (x *RetryCardClosingRequest) Reset() {
 	*x = RetryCardClosingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1221,7 @@ func (x *RetryCardClosingRequest) String() string {
 func (*RetryCardClosingRequest) ProtoMessage() {}
 
 func (x *RetryCardClosingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1234,7 @@ func (x *RetryCardClosingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryCardClosingRequest.ProtoReflect.Descriptor instead.
 func (*RetryCardClosingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RetryCardClosingRequest) GetId() string {
@@ -1071,7 +1267,7 @@ type RetryCardClosingResponse struct {
 
 func (x *RetryCardClosingResponse) Reset() {
 	*x = RetryCardClosingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1279,7 @@ func (x *RetryCardClosingResponse) String() string {
 func (*RetryCardClosingResponse) ProtoMessage() {}
 
 func (x *RetryCardClosingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1292,7 @@ func (x *RetryCardClosingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryCardClosingResponse.ProtoReflect.Descriptor instead.
 func (*RetryCardClosingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RetryCardClosingResponse) GetClosing() *CardClosing {
@@ -1121,7 +1317,7 @@ type ConcludeCardClosingRequest struct {
 
 func (x *ConcludeCardClosingRequest) Reset() {
 	*x = ConcludeCardClosingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1329,7 @@ func (x *ConcludeCardClosingRequest) String() string {
 func (*ConcludeCardClosingRequest) ProtoMessage() {}
 
 func (x *ConcludeCardClosingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1342,7 @@ func (x *ConcludeCardClosingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeCardClosingRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeCardClosingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConcludeCardClosingRequest) GetId() string {
@@ -1186,7 +1382,7 @@ type ConcludeCardClosingResponse struct {
 
 func (x *ConcludeCardClosingResponse) Reset() {
 	*x = ConcludeCardClosingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1394,7 @@ func (x *ConcludeCardClosingResponse) String() string {
 func (*ConcludeCardClosingResponse) ProtoMessage() {}
 
 func (x *ConcludeCardClosingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1407,7 @@ func (x *ConcludeCardClosingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeCardClosingResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeCardClosingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConcludeCardClosingResponse) GetClosing() *CardClosing {
@@ -1232,7 +1428,7 @@ type RetryEsimCancellationRequest struct {
 
 func (x *RetryEsimCancellationRequest) Reset() {
 	*x = RetryEsimCancellationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1440,7 @@ func (x *RetryEsimCancellationRequest) String() string {
 func (*RetryEsimCancellationRequest) ProtoMessage() {}
 
 func (x *RetryEsimCancellationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1453,7 @@ func (x *RetryEsimCancellationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryEsimCancellationRequest.ProtoReflect.Descriptor instead.
 func (*RetryEsimCancellationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryEsimCancellationRequest) GetOrderId() string {
@@ -1283,7 +1479,7 @@ type RetryEsimCancellationResponse struct {
 
 func (x *RetryEsimCancellationResponse) Reset() {
 	*x = RetryEsimCancellationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1491,7 @@ func (x *RetryEsimCancellationResponse) String() string {
 func (*RetryEsimCancellationResponse) ProtoMessage() {}
 
 func (x *RetryEsimCancellationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1504,7 @@ func (x *RetryEsimCancellationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryEsimCancellationResponse.ProtoReflect.Descriptor instead.
 func (*RetryEsimCancellationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryEsimCancellationResponse) GetCancellation() *EsimCancellation {
@@ -1331,7 +1527,7 @@ type ConcludeEsimCancellationRequest struct {
 
 func (x *ConcludeEsimCancellationRequest) Reset() {
 	*x = ConcludeEsimCancellationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1539,7 @@ func (x *ConcludeEsimCancellationRequest) String() string {
 func (*ConcludeEsimCancellationRequest) ProtoMessage() {}
 
 func (x *ConcludeEsimCancellationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1552,7 @@ func (x *ConcludeEsimCancellationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeEsimCancellationRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeEsimCancellationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConcludeEsimCancellationRequest) GetOrderId() string {
@@ -1389,7 +1585,7 @@ type ConcludeEsimCancellationResponse struct {
 
 func (x *ConcludeEsimCancellationResponse) Reset() {
 	*x = ConcludeEsimCancellationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1597,7 @@ func (x *ConcludeEsimCancellationResponse) String() string {
 func (*ConcludeEsimCancellationResponse) ProtoMessage() {}
 
 func (x *ConcludeEsimCancellationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1610,7 @@ func (x *ConcludeEsimCancellationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeEsimCancellationResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeEsimCancellationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConcludeEsimCancellationResponse) GetCancellation() *EsimCancellation {
@@ -1457,7 +1653,7 @@ type CardClosing struct {
 
 func (x *CardClosing) Reset() {
 	*x = CardClosing{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1665,7 @@ func (x *CardClosing) String() string {
 func (*CardClosing) ProtoMessage() {}
 
 func (x *CardClosing) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1678,7 @@ func (x *CardClosing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardClosing.ProtoReflect.Descriptor instead.
 func (*CardClosing) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CardClosing) GetId() string {
@@ -1591,7 +1787,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1799,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1812,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 type ReconcileResponse struct {
@@ -1628,7 +1824,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1836,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1849,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -1671,7 +1867,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1879,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1892,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 type GetReconciliationResponse struct {
@@ -1708,7 +1904,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1916,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1929,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -1771,7 +1967,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1979,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1992,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -1882,7 +2078,7 @@ type FindingSum struct {
 
 func (x *FindingSum) Reset() {
 	*x = FindingSum{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2090,7 @@ func (x *FindingSum) String() string {
 func (*FindingSum) ProtoMessage() {}
 
 func (x *FindingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2103,7 @@ func (x *FindingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
 func (*FindingSum) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FindingSum) GetCode() string {
@@ -1950,7 +2146,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2158,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2171,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -2032,7 +2228,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2240,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2253,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -2111,7 +2307,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2319,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2332,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Finding) GetCode() string {
@@ -2268,7 +2464,7 @@ type ResolvedDifference struct {
 
 func (x *ResolvedDifference) Reset() {
 	*x = ResolvedDifference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2476,7 @@ func (x *ResolvedDifference) String() string {
 func (*ResolvedDifference) ProtoMessage() {}
 
 func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2489,7 @@ func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
 func (*ResolvedDifference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResolvedDifference) GetSubject() string {
@@ -2338,7 +2534,7 @@ type ListReconciliationsRequest struct {
 
 func (x *ListReconciliationsRequest) Reset() {
 	*x = ListReconciliationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2546,7 @@ func (x *ListReconciliationsRequest) String() string {
 func (*ListReconciliationsRequest) ProtoMessage() {}
 
 func (x *ListReconciliationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2559,7 @@ func (x *ListReconciliationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReconciliationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReconciliationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListReconciliationsRequest) GetOutcome() string {
@@ -2398,7 +2594,7 @@ type ListReconciliationsResponse struct {
 
 func (x *ListReconciliationsResponse) Reset() {
 	*x = ListReconciliationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2606,7 @@ func (x *ListReconciliationsResponse) String() string {
 func (*ListReconciliationsResponse) ProtoMessage() {}
 
 func (x *ListReconciliationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2619,7 @@ func (x *ListReconciliationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReconciliationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReconciliationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListReconciliationsResponse) GetReconciliations() []*ReconciliationRun {
@@ -2480,7 +2676,7 @@ type ReconciliationRun struct {
 
 func (x *ReconciliationRun) Reset() {
 	*x = ReconciliationRun{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2688,7 @@ func (x *ReconciliationRun) String() string {
 func (*ReconciliationRun) ProtoMessage() {}
 
 func (x *ReconciliationRun) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2701,7 @@ func (x *ReconciliationRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciliationRun.ProtoReflect.Descriptor instead.
 func (*ReconciliationRun) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReconciliationRun) GetId() string {
@@ -2643,7 +2839,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2851,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2864,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -2710,7 +2906,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2918,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2931,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -2766,7 +2962,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2974,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2987,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -2824,7 +3020,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3032,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3045,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -2873,7 +3069,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +3081,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +3094,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -2933,7 +3129,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3141,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3154,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*UnmatchedTransfer {
@@ -2994,7 +3190,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3202,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3215,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -3066,7 +3262,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3274,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3287,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *UnmatchedTransfer {
@@ -3131,7 +3327,7 @@ type UnmatchedTransfer struct {
 
 func (x *UnmatchedTransfer) Reset() {
 	*x = UnmatchedTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3339,7 @@ func (x *UnmatchedTransfer) String() string {
 func (*UnmatchedTransfer) ProtoMessage() {}
 
 func (x *UnmatchedTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3352,7 @@ func (x *UnmatchedTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmatchedTransfer.ProtoReflect.Descriptor instead.
 func (*UnmatchedTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UnmatchedTransfer) GetTransaction() string {
@@ -3275,7 +3471,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3483,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3496,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -3370,7 +3566,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3578,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3591,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*ReviewItem {
@@ -3437,7 +3633,7 @@ type ReviewItem struct {
 
 func (x *ReviewItem) Reset() {
 	*x = ReviewItem{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3645,7 @@ func (x *ReviewItem) String() string {
 func (*ReviewItem) ProtoMessage() {}
 
 func (x *ReviewItem) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3658,7 @@ func (x *ReviewItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewItem.ProtoReflect.Descriptor instead.
 func (*ReviewItem) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReviewItem) GetOrderId() string {
@@ -3544,7 +3740,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3752,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3765,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -3603,7 +3799,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +3811,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +3824,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -3696,7 +3892,7 @@ type ReviewOrderRequest struct {
 
 func (x *ReviewOrderRequest) Reset() {
 	*x = ReviewOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3904,7 @@ func (x *ReviewOrderRequest) String() string {
 func (*ReviewOrderRequest) ProtoMessage() {}
 
 func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3917,7 @@ func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderRequest.ProtoReflect.Descriptor instead.
 func (*ReviewOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReviewOrderRequest) GetOrderId() string {
@@ -3747,7 +3943,7 @@ type ReviewOrderResponse struct {
 
 func (x *ReviewOrderResponse) Reset() {
 	*x = ReviewOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3955,7 @@ func (x *ReviewOrderResponse) String() string {
 func (*ReviewOrderResponse) ProtoMessage() {}
 
 func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3968,7 @@ func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderResponse.ProtoReflect.Descriptor instead.
 func (*ReviewOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReviewOrderResponse) GetOrder() *ReviewItem {
@@ -3816,7 +4012,7 @@ type AllowedAction struct {
 
 func (x *AllowedAction) Reset() {
 	*x = AllowedAction{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4024,7 @@ func (x *AllowedAction) String() string {
 func (*AllowedAction) ProtoMessage() {}
 
 func (x *AllowedAction) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4037,7 @@ func (x *AllowedAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowedAction.ProtoReflect.Descriptor instead.
 func (*AllowedAction) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AllowedAction) GetAction() string {
@@ -3880,7 +4076,7 @@ type LedgerPosting struct {
 
 func (x *LedgerPosting) Reset() {
 	*x = LedgerPosting{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4088,7 @@ func (x *LedgerPosting) String() string {
 func (*LedgerPosting) ProtoMessage() {}
 
 func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4101,7 @@ func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerPosting.ProtoReflect.Descriptor instead.
 func (*LedgerPosting) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LedgerPosting) GetId() string {
@@ -3959,7 +4155,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4167,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4180,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -4076,7 +4272,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4284,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4297,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -4202,7 +4398,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4410,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4423,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *JobRecord) GetId() string {
@@ -4308,7 +4504,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4516,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4529,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -4378,7 +4574,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4586,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4599,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -4473,7 +4669,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4681,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4694,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Evidence) GetName() string {
@@ -4531,7 +4727,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4739,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4752,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -4596,7 +4792,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4804,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4817,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DecideOrderResponse) GetOrder() *ReviewItem {
@@ -4646,7 +4842,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +4854,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +4867,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -4711,7 +4907,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +4919,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +4932,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *ReviewItem {
@@ -4754,7 +4950,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4766,7 +4962,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4779,7 +4975,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 type ListSwitchesResponse struct {
@@ -4791,7 +4987,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +4999,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5012,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -4841,7 +5037,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4853,7 +5049,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4866,7 +5062,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -4899,7 +5095,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4911,7 +5107,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4924,7 +5120,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -4953,7 +5149,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5161,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5174,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Switch) GetProduct() string {
@@ -5031,7 +5227,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5043,7 +5239,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5056,7 +5252,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 type WhoAmIResponse struct {
@@ -5077,7 +5273,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5285,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5298,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *WhoAmIResponse) GetOperator() string {
@@ -5141,7 +5337,7 @@ type CountOrdersRequest struct {
 
 func (x *CountOrdersRequest) Reset() {
 	*x = CountOrdersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5153,7 +5349,7 @@ func (x *CountOrdersRequest) String() string {
 func (*CountOrdersRequest) ProtoMessage() {}
 
 func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5166,7 +5362,7 @@ func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersRequest.ProtoReflect.Descriptor instead.
 func (*CountOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 type CountOrdersResponse struct {
@@ -5179,7 +5375,7 @@ type CountOrdersResponse struct {
 
 func (x *CountOrdersResponse) Reset() {
 	*x = CountOrdersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5191,7 +5387,7 @@ func (x *CountOrdersResponse) String() string {
 func (*CountOrdersResponse) ProtoMessage() {}
 
 func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5204,7 +5400,7 @@ func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersResponse.ProtoReflect.Descriptor instead.
 func (*CountOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CountOrdersResponse) GetCounts() []*OrderCount {
@@ -5232,7 +5428,7 @@ type OrderCount struct {
 
 func (x *OrderCount) Reset() {
 	*x = OrderCount{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5244,7 +5440,7 @@ func (x *OrderCount) String() string {
 func (*OrderCount) ProtoMessage() {}
 
 func (x *OrderCount) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5257,7 +5453,7 @@ func (x *OrderCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderCount.ProtoReflect.Descriptor instead.
 func (*OrderCount) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *OrderCount) GetKind() string {
@@ -5317,7 +5513,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5329,7 +5525,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5342,7 +5538,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListAuditRequest) GetActor() string {
@@ -5405,7 +5601,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5613,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5626,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -5469,7 +5665,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5481,7 +5677,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5494,7 +5690,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AuditRecord) GetId() string {
@@ -5561,7 +5757,7 @@ type GetGaugesRequest struct {
 
 func (x *GetGaugesRequest) Reset() {
 	*x = GetGaugesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5573,7 +5769,7 @@ func (x *GetGaugesRequest) String() string {
 func (*GetGaugesRequest) ProtoMessage() {}
 
 func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5586,7 +5782,7 @@ func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesRequest.ProtoReflect.Descriptor instead.
 func (*GetGaugesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 type GetGaugesResponse struct {
@@ -5607,7 +5803,7 @@ type GetGaugesResponse struct {
 
 func (x *GetGaugesResponse) Reset() {
 	*x = GetGaugesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5619,7 +5815,7 @@ func (x *GetGaugesResponse) String() string {
 func (*GetGaugesResponse) ProtoMessage() {}
 
 func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5632,7 +5828,7 @@ func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesResponse.ProtoReflect.Descriptor instead.
 func (*GetGaugesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetGaugesResponse) GetAsOf() *timestamppb.Timestamp {
@@ -5682,7 +5878,7 @@ type FloatGauge struct {
 
 func (x *FloatGauge) Reset() {
 	*x = FloatGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5694,7 +5890,7 @@ func (x *FloatGauge) String() string {
 func (*FloatGauge) ProtoMessage() {}
 
 func (x *FloatGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5707,7 +5903,7 @@ func (x *FloatGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FloatGauge.ProtoReflect.Descriptor instead.
 func (*FloatGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FloatGauge) GetProvider() string {
@@ -5741,7 +5937,7 @@ type AccountGauge struct {
 
 func (x *AccountGauge) Reset() {
 	*x = AccountGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5753,7 +5949,7 @@ func (x *AccountGauge) String() string {
 func (*AccountGauge) ProtoMessage() {}
 
 func (x *AccountGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5766,7 +5962,7 @@ func (x *AccountGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGauge.ProtoReflect.Descriptor instead.
 func (*AccountGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *AccountGauge) GetName() string {
@@ -5812,7 +6008,7 @@ type JobGauge struct {
 
 func (x *JobGauge) Reset() {
 	*x = JobGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +6020,7 @@ func (x *JobGauge) String() string {
 func (*JobGauge) ProtoMessage() {}
 
 func (x *JobGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +6033,7 @@ func (x *JobGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobGauge.ProtoReflect.Descriptor instead.
 func (*JobGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *JobGauge) GetKind() string {
@@ -5882,7 +6078,7 @@ type NodeGauge struct {
 
 func (x *NodeGauge) Reset() {
 	*x = NodeGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6090,7 @@ func (x *NodeGauge) String() string {
 func (*NodeGauge) ProtoMessage() {}
 
 func (x *NodeGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6103,7 @@ func (x *NodeGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGauge.ProtoReflect.Descriptor instead.
 func (*NodeGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *NodeGauge) GetNode() string {
@@ -5947,7 +6143,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5959,7 +6155,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5972,7 +6168,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListJobsRequest) GetStatus() string {
@@ -6014,7 +6210,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6026,7 +6222,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6039,7 +6235,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListJobsResponse) GetJobs() []*OperatorJob {
@@ -6065,7 +6261,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6077,7 +6273,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6090,7 +6286,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetJobRequest) GetId() string {
@@ -6109,7 +6305,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6121,7 +6317,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6134,7 +6330,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetJobResponse) GetJob() *OperatorJob {
@@ -6157,7 +6353,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6169,7 +6365,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6182,7 +6378,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RetryJobRequest) GetId() string {
@@ -6215,7 +6411,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6227,7 +6423,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6240,7 +6436,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RetryJobResponse) GetJob() *OperatorJob {
@@ -6263,7 +6459,7 @@ type DropJobRequest struct {
 
 func (x *DropJobRequest) Reset() {
 	*x = DropJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6275,7 +6471,7 @@ func (x *DropJobRequest) String() string {
 func (*DropJobRequest) ProtoMessage() {}
 
 func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6288,7 +6484,7 @@ func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobRequest.ProtoReflect.Descriptor instead.
 func (*DropJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *DropJobRequest) GetId() string {
@@ -6322,7 +6518,7 @@ type DropJobResponse struct {
 
 func (x *DropJobResponse) Reset() {
 	*x = DropJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6530,7 @@ func (x *DropJobResponse) String() string {
 func (*DropJobResponse) ProtoMessage() {}
 
 func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6543,7 @@ func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobResponse.ProtoReflect.Descriptor instead.
 func (*DropJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DropJobResponse) GetId() string {
@@ -6388,7 +6584,7 @@ type OperatorJob struct {
 
 func (x *OperatorJob) Reset() {
 	*x = OperatorJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6400,7 +6596,7 @@ func (x *OperatorJob) String() string {
 func (*OperatorJob) ProtoMessage() {}
 
 func (x *OperatorJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6413,7 +6609,7 @@ func (x *OperatorJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorJob.ProtoReflect.Descriptor instead.
 func (*OperatorJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *OperatorJob) GetId() string {
@@ -6528,7 +6724,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6540,7 +6736,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6553,7 +6749,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListApprovalsRequest) GetStatus() string {
@@ -6588,7 +6784,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6600,7 +6796,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6613,7 +6809,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -6639,7 +6835,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6651,7 +6847,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6664,7 +6860,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetApprovalRequest) GetId() string {
@@ -6683,7 +6879,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6695,7 +6891,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6708,7 +6904,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -6729,7 +6925,7 @@ type ApproveDecisionRequest struct {
 
 func (x *ApproveDecisionRequest) Reset() {
 	*x = ApproveDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6741,7 +6937,7 @@ func (x *ApproveDecisionRequest) String() string {
 func (*ApproveDecisionRequest) ProtoMessage() {}
 
 func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6754,7 +6950,7 @@ func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ApproveDecisionRequest) GetId() string {
@@ -6780,7 +6976,7 @@ type ApproveDecisionResponse struct {
 
 func (x *ApproveDecisionResponse) Reset() {
 	*x = ApproveDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6792,7 +6988,7 @@ func (x *ApproveDecisionResponse) String() string {
 func (*ApproveDecisionResponse) ProtoMessage() {}
 
 func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6805,7 +7001,7 @@ func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ApproveDecisionResponse) GetApproval() *Approval {
@@ -6826,7 +7022,7 @@ type RejectDecisionRequest struct {
 
 func (x *RejectDecisionRequest) Reset() {
 	*x = RejectDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6838,7 +7034,7 @@ func (x *RejectDecisionRequest) String() string {
 func (*RejectDecisionRequest) ProtoMessage() {}
 
 func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6851,7 +7047,7 @@ func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RejectDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RejectDecisionRequest) GetId() string {
@@ -6877,7 +7073,7 @@ type RejectDecisionResponse struct {
 
 func (x *RejectDecisionResponse) Reset() {
 	*x = RejectDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6889,7 +7085,7 @@ func (x *RejectDecisionResponse) String() string {
 func (*RejectDecisionResponse) ProtoMessage() {}
 
 func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6902,7 +7098,7 @@ func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RejectDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RejectDecisionResponse) GetApproval() *Approval {
@@ -6946,7 +7142,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +7154,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +7167,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Approval) GetId() string {
@@ -7088,7 +7284,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7100,7 +7296,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7113,7 +7309,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *MintTokenRequest) GetName() string {
@@ -7155,7 +7351,7 @@ type MintTokenResponse struct {
 
 func (x *MintTokenResponse) Reset() {
 	*x = MintTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7167,7 +7363,7 @@ func (x *MintTokenResponse) String() string {
 func (*MintTokenResponse) ProtoMessage() {}
 
 func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7180,7 +7376,7 @@ func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *MintTokenResponse) GetToken() *OperatorToken {
@@ -7211,7 +7407,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7223,7 +7419,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7236,7 +7432,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ListTokensRequest) GetStatus() string {
@@ -7271,7 +7467,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7283,7 +7479,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7296,7 +7492,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ListTokensResponse) GetTokens() []*OperatorToken {
@@ -7324,7 +7520,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7336,7 +7532,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7349,7 +7545,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -7375,7 +7571,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7387,7 +7583,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7400,7 +7596,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *RevokeTokenResponse) GetToken() *OperatorToken {
@@ -7436,7 +7632,7 @@ type OperatorToken struct {
 
 func (x *OperatorToken) Reset() {
 	*x = OperatorToken{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7448,7 +7644,7 @@ func (x *OperatorToken) String() string {
 func (*OperatorToken) ProtoMessage() {}
 
 func (x *OperatorToken) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7461,7 +7657,7 @@ func (x *OperatorToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorToken.ProtoReflect.Descriptor instead.
 func (*OperatorToken) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *OperatorToken) GetId() string {
@@ -7544,7 +7740,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7556,7 +7752,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7569,7 +7765,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *GetSummaryRequest) GetOrderId() string {
@@ -7602,7 +7798,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7614,7 +7810,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7627,7 +7823,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
@@ -7699,7 +7895,7 @@ type StoppedJobs struct {
 
 func (x *StoppedJobs) Reset() {
 	*x = StoppedJobs{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7711,7 +7907,7 @@ func (x *StoppedJobs) String() string {
 func (*StoppedJobs) ProtoMessage() {}
 
 func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7724,7 +7920,7 @@ func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
 func (*StoppedJobs) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StoppedJobs) GetKind() string {
@@ -7762,7 +7958,7 @@ type ListEsimCancellationsRequest struct {
 
 func (x *ListEsimCancellationsRequest) Reset() {
 	*x = ListEsimCancellationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7774,7 +7970,7 @@ func (x *ListEsimCancellationsRequest) String() string {
 func (*ListEsimCancellationsRequest) ProtoMessage() {}
 
 func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7787,7 +7983,7 @@ func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ListEsimCancellationsRequest) GetStatus() string {
@@ -7822,7 +8018,7 @@ type ListEsimCancellationsResponse struct {
 
 func (x *ListEsimCancellationsResponse) Reset() {
 	*x = ListEsimCancellationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7834,7 +8030,7 @@ func (x *ListEsimCancellationsResponse) String() string {
 func (*ListEsimCancellationsResponse) ProtoMessage() {}
 
 func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7847,7 +8043,7 @@ func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{115}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
@@ -7890,7 +8086,7 @@ type EsimCancellationJob struct {
 
 func (x *EsimCancellationJob) Reset() {
 	*x = EsimCancellationJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7902,7 +8098,7 @@ func (x *EsimCancellationJob) String() string {
 func (*EsimCancellationJob) ProtoMessage() {}
 
 func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7915,7 +8111,7 @@ func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
 func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{116}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *EsimCancellationJob) GetId() string {
@@ -8062,7 +8258,22 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\aversion\n" +
 	"\brevision\n" +
 	"\x06reasonB\t\n" +
-	"\a_reason\"P\n" +
+	"\a_reason\".\n" +
+	"\x12InspectCardRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"D\n" +
+	"\x13InspectCardResponse\x12-\n" +
+	"\x04card\x18\x01 \x01(\v2\x19.roamcard.v1.OperatorCardR\x04card\"\x8d\x02\n" +
+	"\fOperatorCard\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12\x1a\n" +
+	"\bprovider\x18\x05 \x01(\tR\bprovider\x12\x19\n" +
+	"\x05last4\x18\x06 \x01(\tH\x00R\x05last4\x88\x01\x01\x12(\n" +
+	"\x10loaded_usd_cents\x18\a \x01(\rR\x0eloadedUsdCents\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\b\n" +
+	"\x06_last4\"P\n" +
 	"\x10CloseCardRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
@@ -8878,7 +9089,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xcfj\n" +
+	"\a_reason2\xe2l\n" +
 	"\x0fOperatorService\x12\xe6\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"\x93\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18D\n" +
 	"\rfee-jobs list\x123List the withdrawals of the issue fee, newest first\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xbe\x02\n" +
@@ -8887,9 +9098,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\x97\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18`\n" +
 	"\x0efee-jobs retry\x12JQueue the next version of a withdrawal that the issuer confirmed as failed\x1a\x02id\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xb1\x03\n" +
 	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xd5\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18\x99\x01\n" +
-	"\x12fee-jobs write-off\x12\\Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again\x1a\x02id*\x14The fee is given up.2\vListFeeJobs\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xc7\x03\n" +
-	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\xfa\x02\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xaf\x01\n" +
-	"\vcards close\x12QClose a card: what is left on it is taken back and refunded to its owner on chain\x1a\x02id*IThe card is closed for good, and what is left on it is sent to its owner.\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xe4\x01\n" +
+	"\x12fee-jobs write-off\x12\\Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again\x1a\x02id*\x14The fee is given up.2\vListFeeJobs\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\x83\x02\n" +
+	"\vInspectCard\x12\x1f.roamcard.v1.InspectCardRequest\x1a .roamcard.v1.InspectCardResponse\"\xb0\x01\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x0ecard_not_foundX\x01\x92\xb5\x18T\n" +
+	"\n" +
+	"cards show\x12BShow whose a card is, how it stands and the most that can be on it\x1a\x02id\x82\xd3\xe4\x93\x02\x1db\x04card\x12\x15/api/admin/cards/{id}\x90\x02\x01\x12\xd4\x03\n" +
+	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\x87\x03\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xbc\x01\n" +
+	"\vcards close\x12QClose a card: what is left on it is taken back and refunded to its owner on chain\x1a\x02id*IThe card is closed for good, and what is left on it is sent to its owner.2\vInspectCard\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xe4\x01\n" +
 	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"\x82\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x189\n" +
 	"\rclosings list\x12(List the closings of cards, newest first\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xcc\x02\n" +
 	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"\xea\x01\x8a\xb5\x18X\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18S\n" +
@@ -8987,7 +9201,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 117)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 120)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),     // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil),    // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -9002,319 +9216,326 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*WriteOffFeeJobRequest)(nil),            // 10: roamcard.v1.WriteOffFeeJobRequest
 	(*WriteOffFeeJobResponse)(nil),           // 11: roamcard.v1.WriteOffFeeJobResponse
 	(*FeeJob)(nil),                           // 12: roamcard.v1.FeeJob
-	(*CloseCardRequest)(nil),                 // 13: roamcard.v1.CloseCardRequest
-	(*CloseCardResponse)(nil),                // 14: roamcard.v1.CloseCardResponse
-	(*ListCardClosingsRequest)(nil),          // 15: roamcard.v1.ListCardClosingsRequest
-	(*ListCardClosingsResponse)(nil),         // 16: roamcard.v1.ListCardClosingsResponse
-	(*RetryCardClosingRequest)(nil),          // 17: roamcard.v1.RetryCardClosingRequest
-	(*RetryCardClosingResponse)(nil),         // 18: roamcard.v1.RetryCardClosingResponse
-	(*ConcludeCardClosingRequest)(nil),       // 19: roamcard.v1.ConcludeCardClosingRequest
-	(*ConcludeCardClosingResponse)(nil),      // 20: roamcard.v1.ConcludeCardClosingResponse
-	(*RetryEsimCancellationRequest)(nil),     // 21: roamcard.v1.RetryEsimCancellationRequest
-	(*RetryEsimCancellationResponse)(nil),    // 22: roamcard.v1.RetryEsimCancellationResponse
-	(*ConcludeEsimCancellationRequest)(nil),  // 23: roamcard.v1.ConcludeEsimCancellationRequest
-	(*ConcludeEsimCancellationResponse)(nil), // 24: roamcard.v1.ConcludeEsimCancellationResponse
-	(*CardClosing)(nil),                      // 25: roamcard.v1.CardClosing
-	(*ReconcileRequest)(nil),                 // 26: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),                // 27: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),         // 28: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),        // 29: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                   // 30: roamcard.v1.Reconciliation
-	(*FindingSum)(nil),                       // 31: roamcard.v1.FindingSum
-	(*ReconciledBooks)(nil),                  // 32: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                    // 33: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                          // 34: roamcard.v1.Finding
-	(*ResolvedDifference)(nil),               // 35: roamcard.v1.ResolvedDifference
-	(*ListReconciliationsRequest)(nil),       // 36: roamcard.v1.ListReconciliationsRequest
-	(*ListReconciliationsResponse)(nil),      // 37: roamcard.v1.ListReconciliationsResponse
-	(*ReconciliationRun)(nil),                // 38: roamcard.v1.ReconciliationRun
-	(*ListFindingsRequest)(nil),              // 39: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),             // 40: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),            // 41: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),           // 42: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),             // 43: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),            // 44: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),           // 45: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),          // 46: roamcard.v1.ResolveTransferResponse
-	(*UnmatchedTransfer)(nil),                // 47: roamcard.v1.UnmatchedTransfer
-	(*ListOrderQueueRequest)(nil),            // 48: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),           // 49: roamcard.v1.ListOrderQueueResponse
-	(*ReviewItem)(nil),                       // 50: roamcard.v1.ReviewItem
-	(*InspectOrderRequest)(nil),              // 51: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),             // 52: roamcard.v1.InspectOrderResponse
-	(*ReviewOrderRequest)(nil),               // 53: roamcard.v1.ReviewOrderRequest
-	(*ReviewOrderResponse)(nil),              // 54: roamcard.v1.ReviewOrderResponse
-	(*AllowedAction)(nil),                    // 55: roamcard.v1.AllowedAction
-	(*LedgerPosting)(nil),                    // 56: roamcard.v1.LedgerPosting
-	(*PaymentRecord)(nil),                    // 57: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                     // 58: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                        // 59: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),                // 60: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                        // 61: roamcard.v1.OrderMove
-	(*Evidence)(nil),                         // 62: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),               // 63: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),              // 64: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),              // 65: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),             // 66: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),              // 67: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),             // 68: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),                 // 69: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),                // 70: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                           // 71: roamcard.v1.Switch
-	(*WhoAmIRequest)(nil),                    // 72: roamcard.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),                   // 73: roamcard.v1.WhoAmIResponse
-	(*CountOrdersRequest)(nil),               // 74: roamcard.v1.CountOrdersRequest
-	(*CountOrdersResponse)(nil),              // 75: roamcard.v1.CountOrdersResponse
-	(*OrderCount)(nil),                       // 76: roamcard.v1.OrderCount
-	(*ListAuditRequest)(nil),                 // 77: roamcard.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),                // 78: roamcard.v1.ListAuditResponse
-	(*AuditRecord)(nil),                      // 79: roamcard.v1.AuditRecord
-	(*GetGaugesRequest)(nil),                 // 80: roamcard.v1.GetGaugesRequest
-	(*GetGaugesResponse)(nil),                // 81: roamcard.v1.GetGaugesResponse
-	(*FloatGauge)(nil),                       // 82: roamcard.v1.FloatGauge
-	(*AccountGauge)(nil),                     // 83: roamcard.v1.AccountGauge
-	(*JobGauge)(nil),                         // 84: roamcard.v1.JobGauge
-	(*NodeGauge)(nil),                        // 85: roamcard.v1.NodeGauge
-	(*ListJobsRequest)(nil),                  // 86: roamcard.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),                 // 87: roamcard.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                    // 88: roamcard.v1.GetJobRequest
-	(*GetJobResponse)(nil),                   // 89: roamcard.v1.GetJobResponse
-	(*RetryJobRequest)(nil),                  // 90: roamcard.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                 // 91: roamcard.v1.RetryJobResponse
-	(*DropJobRequest)(nil),                   // 92: roamcard.v1.DropJobRequest
-	(*DropJobResponse)(nil),                  // 93: roamcard.v1.DropJobResponse
-	(*OperatorJob)(nil),                      // 94: roamcard.v1.OperatorJob
-	(*ListApprovalsRequest)(nil),             // 95: roamcard.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),            // 96: roamcard.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),               // 97: roamcard.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),              // 98: roamcard.v1.GetApprovalResponse
-	(*ApproveDecisionRequest)(nil),           // 99: roamcard.v1.ApproveDecisionRequest
-	(*ApproveDecisionResponse)(nil),          // 100: roamcard.v1.ApproveDecisionResponse
-	(*RejectDecisionRequest)(nil),            // 101: roamcard.v1.RejectDecisionRequest
-	(*RejectDecisionResponse)(nil),           // 102: roamcard.v1.RejectDecisionResponse
-	(*Approval)(nil),                         // 103: roamcard.v1.Approval
-	(*MintTokenRequest)(nil),                 // 104: roamcard.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),                // 105: roamcard.v1.MintTokenResponse
-	(*ListTokensRequest)(nil),                // 106: roamcard.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),               // 107: roamcard.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),               // 108: roamcard.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),              // 109: roamcard.v1.RevokeTokenResponse
-	(*OperatorToken)(nil),                    // 110: roamcard.v1.OperatorToken
-	(*GetSummaryRequest)(nil),                // 111: roamcard.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),               // 112: roamcard.v1.GetSummaryResponse
-	(*StoppedJobs)(nil),                      // 113: roamcard.v1.StoppedJobs
-	(*ListEsimCancellationsRequest)(nil),     // 114: roamcard.v1.ListEsimCancellationsRequest
-	(*ListEsimCancellationsResponse)(nil),    // 115: roamcard.v1.ListEsimCancellationsResponse
-	(*EsimCancellationJob)(nil),              // 116: roamcard.v1.EsimCancellationJob
-	(*timestamppb.Timestamp)(nil),            // 117: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),                 // 118: roamcard.v1.EsimCancellation
-	(*Order)(nil),                            // 119: roamcard.v1.Order
+	(*InspectCardRequest)(nil),               // 13: roamcard.v1.InspectCardRequest
+	(*InspectCardResponse)(nil),              // 14: roamcard.v1.InspectCardResponse
+	(*OperatorCard)(nil),                     // 15: roamcard.v1.OperatorCard
+	(*CloseCardRequest)(nil),                 // 16: roamcard.v1.CloseCardRequest
+	(*CloseCardResponse)(nil),                // 17: roamcard.v1.CloseCardResponse
+	(*ListCardClosingsRequest)(nil),          // 18: roamcard.v1.ListCardClosingsRequest
+	(*ListCardClosingsResponse)(nil),         // 19: roamcard.v1.ListCardClosingsResponse
+	(*RetryCardClosingRequest)(nil),          // 20: roamcard.v1.RetryCardClosingRequest
+	(*RetryCardClosingResponse)(nil),         // 21: roamcard.v1.RetryCardClosingResponse
+	(*ConcludeCardClosingRequest)(nil),       // 22: roamcard.v1.ConcludeCardClosingRequest
+	(*ConcludeCardClosingResponse)(nil),      // 23: roamcard.v1.ConcludeCardClosingResponse
+	(*RetryEsimCancellationRequest)(nil),     // 24: roamcard.v1.RetryEsimCancellationRequest
+	(*RetryEsimCancellationResponse)(nil),    // 25: roamcard.v1.RetryEsimCancellationResponse
+	(*ConcludeEsimCancellationRequest)(nil),  // 26: roamcard.v1.ConcludeEsimCancellationRequest
+	(*ConcludeEsimCancellationResponse)(nil), // 27: roamcard.v1.ConcludeEsimCancellationResponse
+	(*CardClosing)(nil),                      // 28: roamcard.v1.CardClosing
+	(*ReconcileRequest)(nil),                 // 29: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),                // 30: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),         // 31: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),        // 32: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                   // 33: roamcard.v1.Reconciliation
+	(*FindingSum)(nil),                       // 34: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),                  // 35: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                    // 36: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                          // 37: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),               // 38: roamcard.v1.ResolvedDifference
+	(*ListReconciliationsRequest)(nil),       // 39: roamcard.v1.ListReconciliationsRequest
+	(*ListReconciliationsResponse)(nil),      // 40: roamcard.v1.ListReconciliationsResponse
+	(*ReconciliationRun)(nil),                // 41: roamcard.v1.ReconciliationRun
+	(*ListFindingsRequest)(nil),              // 42: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),             // 43: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),            // 44: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),           // 45: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),             // 46: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),            // 47: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),           // 48: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),          // 49: roamcard.v1.ResolveTransferResponse
+	(*UnmatchedTransfer)(nil),                // 50: roamcard.v1.UnmatchedTransfer
+	(*ListOrderQueueRequest)(nil),            // 51: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),           // 52: roamcard.v1.ListOrderQueueResponse
+	(*ReviewItem)(nil),                       // 53: roamcard.v1.ReviewItem
+	(*InspectOrderRequest)(nil),              // 54: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),             // 55: roamcard.v1.InspectOrderResponse
+	(*ReviewOrderRequest)(nil),               // 56: roamcard.v1.ReviewOrderRequest
+	(*ReviewOrderResponse)(nil),              // 57: roamcard.v1.ReviewOrderResponse
+	(*AllowedAction)(nil),                    // 58: roamcard.v1.AllowedAction
+	(*LedgerPosting)(nil),                    // 59: roamcard.v1.LedgerPosting
+	(*PaymentRecord)(nil),                    // 60: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                     // 61: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                        // 62: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),                // 63: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                        // 64: roamcard.v1.OrderMove
+	(*Evidence)(nil),                         // 65: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),               // 66: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),              // 67: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),              // 68: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),             // 69: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),              // 70: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),             // 71: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),                 // 72: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),                // 73: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                           // 74: roamcard.v1.Switch
+	(*WhoAmIRequest)(nil),                    // 75: roamcard.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),                   // 76: roamcard.v1.WhoAmIResponse
+	(*CountOrdersRequest)(nil),               // 77: roamcard.v1.CountOrdersRequest
+	(*CountOrdersResponse)(nil),              // 78: roamcard.v1.CountOrdersResponse
+	(*OrderCount)(nil),                       // 79: roamcard.v1.OrderCount
+	(*ListAuditRequest)(nil),                 // 80: roamcard.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),                // 81: roamcard.v1.ListAuditResponse
+	(*AuditRecord)(nil),                      // 82: roamcard.v1.AuditRecord
+	(*GetGaugesRequest)(nil),                 // 83: roamcard.v1.GetGaugesRequest
+	(*GetGaugesResponse)(nil),                // 84: roamcard.v1.GetGaugesResponse
+	(*FloatGauge)(nil),                       // 85: roamcard.v1.FloatGauge
+	(*AccountGauge)(nil),                     // 86: roamcard.v1.AccountGauge
+	(*JobGauge)(nil),                         // 87: roamcard.v1.JobGauge
+	(*NodeGauge)(nil),                        // 88: roamcard.v1.NodeGauge
+	(*ListJobsRequest)(nil),                  // 89: roamcard.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),                 // 90: roamcard.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                    // 91: roamcard.v1.GetJobRequest
+	(*GetJobResponse)(nil),                   // 92: roamcard.v1.GetJobResponse
+	(*RetryJobRequest)(nil),                  // 93: roamcard.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                 // 94: roamcard.v1.RetryJobResponse
+	(*DropJobRequest)(nil),                   // 95: roamcard.v1.DropJobRequest
+	(*DropJobResponse)(nil),                  // 96: roamcard.v1.DropJobResponse
+	(*OperatorJob)(nil),                      // 97: roamcard.v1.OperatorJob
+	(*ListApprovalsRequest)(nil),             // 98: roamcard.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),            // 99: roamcard.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),               // 100: roamcard.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),              // 101: roamcard.v1.GetApprovalResponse
+	(*ApproveDecisionRequest)(nil),           // 102: roamcard.v1.ApproveDecisionRequest
+	(*ApproveDecisionResponse)(nil),          // 103: roamcard.v1.ApproveDecisionResponse
+	(*RejectDecisionRequest)(nil),            // 104: roamcard.v1.RejectDecisionRequest
+	(*RejectDecisionResponse)(nil),           // 105: roamcard.v1.RejectDecisionResponse
+	(*Approval)(nil),                         // 106: roamcard.v1.Approval
+	(*MintTokenRequest)(nil),                 // 107: roamcard.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),                // 108: roamcard.v1.MintTokenResponse
+	(*ListTokensRequest)(nil),                // 109: roamcard.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),               // 110: roamcard.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),               // 111: roamcard.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),              // 112: roamcard.v1.RevokeTokenResponse
+	(*OperatorToken)(nil),                    // 113: roamcard.v1.OperatorToken
+	(*GetSummaryRequest)(nil),                // 114: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),               // 115: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                      // 116: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),     // 117: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil),    // 118: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),              // 119: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),            // 120: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),                 // 121: roamcard.v1.EsimCancellation
+	(*Order)(nil),                            // 122: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	117, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	117, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	25,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
-	25,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
-	25,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	25,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	118, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	118, // 11: roamcard.v1.ConcludeEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	117, // 12: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	117, // 13: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	103, // 14: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
-	30,  // 15: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	30,  // 16: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	117, // 17: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	32,  // 18: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	33,  // 19: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	34,  // 20: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	35,  // 21: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	31,  // 22: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	117, // 23: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	117, // 24: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	117, // 25: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	117, // 26: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	38,  // 27: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
-	117, // 28: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
-	117, // 29: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
-	32,  // 30: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
-	31,  // 31: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
-	33,  // 32: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
-	34,  // 33: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	34,  // 34: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	47,  // 35: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.UnmatchedTransfer
-	47,  // 36: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.UnmatchedTransfer
-	117, // 37: roamcard.v1.UnmatchedTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	117, // 38: roamcard.v1.UnmatchedTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	103, // 39: roamcard.v1.UnmatchedTransfer.pending_approval:type_name -> roamcard.v1.Approval
-	50,  // 40: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.ReviewItem
-	117, // 41: roamcard.v1.ReviewItem.since:type_name -> google.protobuf.Timestamp
-	117, // 42: roamcard.v1.ReviewItem.created_at:type_name -> google.protobuf.Timestamp
-	103, // 43: roamcard.v1.ReviewItem.pending_approval:type_name -> roamcard.v1.Approval
-	119, // 44: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	57,  // 45: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	58,  // 46: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	59,  // 47: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	60,  // 48: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	61,  // 49: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	50,  // 50: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.ReviewItem
-	55,  // 51: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	56,  // 52: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
-	79,  // 53: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	117, // 54: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
-	33,  // 55: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	117, // 56: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	117, // 57: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	117, // 58: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	117, // 59: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	117, // 60: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	117, // 61: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	117, // 62: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	117, // 63: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	117, // 64: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	117, // 65: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	62,  // 66: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	50,  // 67: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.ReviewItem
-	50,  // 68: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.ReviewItem
-	71,  // 69: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	71,  // 70: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	117, // 71: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	117, // 72: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	76,  // 73: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	117, // 74: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	117, // 75: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
-	79,  // 76: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	117, // 77: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	117, // 78: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	82,  // 79: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	83,  // 80: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	84,  // 81: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	85,  // 82: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	117, // 83: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	94,  // 84: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	94,  // 85: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	94,  // 86: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	117, // 87: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	117, // 88: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	117, // 89: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	55,  // 90: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	103, // 91: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
-	103, // 92: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
-	103, // 93: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	103, // 94: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	117, // 95: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	117, // 96: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	117, // 97: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	110, // 98: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	110, // 99: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
-	110, // 100: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	117, // 101: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
-	117, // 102: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
-	117, // 103: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
-	117, // 104: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
-	117, // 105: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
-	76,  // 106: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
-	113, // 107: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
-	117, // 108: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
-	116, // 109: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
-	117, // 110: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
-	117, // 111: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
-	117, // 112: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
-	4,   // 113: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 114: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 115: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 116: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 117: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 118: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 119: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 120: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 121: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	23,  // 122: roamcard.v1.OperatorService.ConcludeEsimCancellation:input_type -> roamcard.v1.ConcludeEsimCancellationRequest
-	26,  // 123: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	28,  // 124: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	36,  // 125: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
-	39,  // 126: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	41,  // 127: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	43,  // 128: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	45,  // 129: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	48,  // 130: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	51,  // 131: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	63,  // 132: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	65,  // 133: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	67,  // 134: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	69,  // 135: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 136: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 137: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	72,  // 138: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	53,  // 139: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	74,  // 140: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	77,  // 141: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	80,  // 142: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	86,  // 143: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	88,  // 144: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	90,  // 145: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	92,  // 146: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	95,  // 147: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
-	97,  // 148: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
-	99,  // 149: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
-	101, // 150: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
-	104, // 151: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
-	106, // 152: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
-	108, // 153: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
-	111, // 154: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
-	114, // 155: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
-	5,   // 156: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 157: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 158: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 159: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 160: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 161: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 162: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 163: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 164: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	24,  // 165: roamcard.v1.OperatorService.ConcludeEsimCancellation:output_type -> roamcard.v1.ConcludeEsimCancellationResponse
-	27,  // 166: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	29,  // 167: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	37,  // 168: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
-	40,  // 169: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	42,  // 170: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	44,  // 171: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	46,  // 172: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	49,  // 173: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	52,  // 174: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	64,  // 175: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	66,  // 176: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	68,  // 177: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	70,  // 178: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 179: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 180: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	73,  // 181: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	54,  // 182: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	75,  // 183: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	78,  // 184: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	81,  // 185: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	87,  // 186: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	89,  // 187: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	91,  // 188: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	93,  // 189: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	96,  // 190: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
-	98,  // 191: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
-	100, // 192: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
-	102, // 193: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
-	105, // 194: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
-	107, // 195: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
-	109, // 196: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
-	112, // 197: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
-	115, // 198: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
-	156, // [156:199] is the sub-list for method output_type
-	113, // [113:156] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	120, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	120, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	15,  // 6: roamcard.v1.InspectCardResponse.card:type_name -> roamcard.v1.OperatorCard
+	120, // 7: roamcard.v1.OperatorCard.created_at:type_name -> google.protobuf.Timestamp
+	28,  // 8: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
+	28,  // 9: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
+	28,  // 10: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	28,  // 11: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	121, // 12: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	121, // 13: roamcard.v1.ConcludeEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	120, // 14: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	120, // 15: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	106, // 16: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
+	33,  // 17: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	33,  // 18: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	120, // 19: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	35,  // 20: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	36,  // 21: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	37,  // 22: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	38,  // 23: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	34,  // 24: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	120, // 25: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	120, // 26: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	120, // 27: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	120, // 28: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	41,  // 29: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
+	120, // 30: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
+	120, // 31: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
+	35,  // 32: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
+	34,  // 33: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
+	36,  // 34: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
+	37,  // 35: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	37,  // 36: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	50,  // 37: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.UnmatchedTransfer
+	50,  // 38: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.UnmatchedTransfer
+	120, // 39: roamcard.v1.UnmatchedTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	120, // 40: roamcard.v1.UnmatchedTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	106, // 41: roamcard.v1.UnmatchedTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	53,  // 42: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.ReviewItem
+	120, // 43: roamcard.v1.ReviewItem.since:type_name -> google.protobuf.Timestamp
+	120, // 44: roamcard.v1.ReviewItem.created_at:type_name -> google.protobuf.Timestamp
+	106, // 45: roamcard.v1.ReviewItem.pending_approval:type_name -> roamcard.v1.Approval
+	122, // 46: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	60,  // 47: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	61,  // 48: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	62,  // 49: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	63,  // 50: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	64,  // 51: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	53,  // 52: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.ReviewItem
+	58,  // 53: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	59,  // 54: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	82,  // 55: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	120, // 56: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	36,  // 57: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	120, // 58: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	120, // 59: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	120, // 60: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	120, // 61: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	120, // 62: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	120, // 63: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	120, // 64: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	120, // 65: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	120, // 66: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	120, // 67: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	65,  // 68: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	53,  // 69: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.ReviewItem
+	53,  // 70: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.ReviewItem
+	74,  // 71: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	74,  // 72: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	120, // 73: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	120, // 74: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	79,  // 75: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	120, // 76: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	120, // 77: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	82,  // 78: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	120, // 79: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	120, // 80: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	85,  // 81: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	86,  // 82: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	87,  // 83: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	88,  // 84: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	120, // 85: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	97,  // 86: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	97,  // 87: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	97,  // 88: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	120, // 89: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	120, // 90: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	120, // 91: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	58,  // 92: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	106, // 93: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	106, // 94: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	106, // 95: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	106, // 96: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	120, // 97: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	120, // 98: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	120, // 99: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	113, // 100: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	113, // 101: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	113, // 102: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	120, // 103: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	120, // 104: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	120, // 105: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	120, // 106: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	120, // 107: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	79,  // 108: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	116, // 109: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	120, // 110: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	119, // 111: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	120, // 112: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	120, // 113: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	120, // 114: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 115: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 116: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 117: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 118: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 119: roamcard.v1.OperatorService.InspectCard:input_type -> roamcard.v1.InspectCardRequest
+	16,  // 120: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	18,  // 121: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	20,  // 122: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	22,  // 123: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	24,  // 124: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	26,  // 125: roamcard.v1.OperatorService.ConcludeEsimCancellation:input_type -> roamcard.v1.ConcludeEsimCancellationRequest
+	29,  // 126: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	31,  // 127: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	39,  // 128: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
+	42,  // 129: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	44,  // 130: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	46,  // 131: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	48,  // 132: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	51,  // 133: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	54,  // 134: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	66,  // 135: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	68,  // 136: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	70,  // 137: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	72,  // 138: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 139: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 140: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	75,  // 141: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	56,  // 142: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	77,  // 143: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	80,  // 144: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	83,  // 145: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	89,  // 146: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	91,  // 147: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	93,  // 148: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	95,  // 149: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	98,  // 150: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	100, // 151: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	102, // 152: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	104, // 153: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	107, // 154: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	109, // 155: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	111, // 156: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	114, // 157: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	117, // 158: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 159: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 160: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 161: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 162: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 163: roamcard.v1.OperatorService.InspectCard:output_type -> roamcard.v1.InspectCardResponse
+	17,  // 164: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	19,  // 165: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	21,  // 166: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	23,  // 167: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	25,  // 168: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	27,  // 169: roamcard.v1.OperatorService.ConcludeEsimCancellation:output_type -> roamcard.v1.ConcludeEsimCancellationResponse
+	30,  // 170: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	32,  // 171: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	40,  // 172: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
+	43,  // 173: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	45,  // 174: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	47,  // 175: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	49,  // 176: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	52,  // 177: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	55,  // 178: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	67,  // 179: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	69,  // 180: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	71,  // 181: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	73,  // 182: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 183: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 184: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	76,  // 185: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	57,  // 186: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	78,  // 187: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	81,  // 188: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	84,  // 189: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	90,  // 190: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	92,  // 191: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	94,  // 192: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	96,  // 193: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	99,  // 194: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	101, // 195: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	103, // 196: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	105, // 197: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	108, // 198: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	110, // 199: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	112, // 200: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	115, // 201: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	118, // 202: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	159, // [159:203] is the sub-list for method output_type
+	115, // [115:159] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -9331,61 +9552,62 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[77].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[78].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[79].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[83].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[62].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[80].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[81].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[82].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[86].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[92].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[94].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[93].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[95].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[96].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[103].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[105].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[97].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[98].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[99].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[106].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[107].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[108].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[109].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[110].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[111].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[112].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[113].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[114].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[115].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[116].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[117].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[118].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[119].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   117,
+			NumMessages:   120,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

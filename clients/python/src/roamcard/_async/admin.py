@@ -22,6 +22,7 @@ from .._gen.models import (
     GetSummaryResponse,
     InspectOrderResponse,
     MintTokenResponse,
+    OperatorCard,
     OperatorJob,
     OperatorToken,
     OrderCount,
@@ -52,6 +53,7 @@ from .._gen.roamcard.v1.operator_pb import (
     GetJobRequest,
     GetReconciliationRequest,
     GetSummaryRequest,
+    InspectCardRequest,
     InspectOrderRequest,
     ListApprovalsRequest,
     ListAuditRequest,
@@ -156,6 +158,15 @@ class AsyncAdmin(Group):
         request = WriteOffFeeJobRequest(id=id, reason=reason, revision=revision)
         answer = await self._call("operator", "write_off_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
+
+    async def inspect_card(
+        self,
+        id: str,
+    ) -> OperatorCard:
+        """Shows a card: whose it is, how it stands, and the most that can be on it. The issuer is not asked."""
+        request = InspectCardRequest(id=id)
+        answer = await self._call("operator", "inspect_card", request)
+        return read(OperatorCard, answer.card)
 
     async def close_card(
         self,

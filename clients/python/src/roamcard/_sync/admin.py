@@ -23,6 +23,7 @@ from .._gen.models import (
     GetSummaryResponse,
     InspectOrderResponse,
     MintTokenResponse,
+    OperatorCard,
     OperatorJob,
     OperatorToken,
     OrderCount,
@@ -53,6 +54,7 @@ from .._gen.roamcard.v1.operator_pb import (
     GetJobRequest,
     GetReconciliationRequest,
     GetSummaryRequest,
+    InspectCardRequest,
     InspectOrderRequest,
     ListApprovalsRequest,
     ListAuditRequest,
@@ -157,6 +159,15 @@ class Admin(Group):
         request = WriteOffFeeJobRequest(id=id, reason=reason, revision=revision)
         answer = self._call("operator", "write_off_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
+
+    def inspect_card(
+        self,
+        id: str,
+    ) -> OperatorCard:
+        """Shows a card: whose it is, how it stands, and the most that can be on it. The issuer is not asked."""
+        request = InspectCardRequest(id=id)
+        answer = self._call("operator", "inspect_card", request)
+        return read(OperatorCard, answer.card)
 
     def close_card(
         self,

@@ -36,6 +36,9 @@ const (
 	// OperatorServiceWriteOffFeeJobProcedure is the procedure name of the OperatorService's
 	// WriteOffFeeJob RPC.
 	OperatorServiceWriteOffFeeJobProcedure = "/roamcard.v1.OperatorService/WriteOffFeeJob"
+	// OperatorServiceInspectCardProcedure is the procedure name of the OperatorService's InspectCard
+	// RPC.
+	OperatorServiceInspectCardProcedure = "/roamcard.v1.OperatorService/InspectCard"
 	// OperatorServiceCloseCardProcedure is the procedure name of the OperatorService's CloseCard RPC.
 	OperatorServiceCloseCardProcedure = "/roamcard.v1.OperatorService/CloseCard"
 	// OperatorServiceListCardClosingsProcedure is the procedure name of the OperatorService's
@@ -170,6 +173,14 @@ var (
 			StreamType: connect.StreamTypeUnary,
 			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("WriteOffFeeJob"),
 			Procedure:  OperatorServiceWriteOffFeeJobProcedure,
+		}
+	})
+	operatorServiceInspectCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("InspectCard"),
+			Procedure:        OperatorServiceInspectCardProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
 	operatorServiceCloseCardSpec = sync.OnceValue(func() connect.Spec {
@@ -481,6 +492,8 @@ type OperatorServiceClient interface {
 	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
+	// Shows a card: whose it is, how it stands, and the most that can be on it. The issuer is not asked.
+	InspectCard(context.Context, *v1.InspectCardRequest) (*v1.InspectCardResponse, error)
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
 	// back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
 	// continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever
@@ -618,6 +631,8 @@ type OperatorServiceHandler interface {
 	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
+	// Shows a card: whose it is, how it stands, and the most that can be on it. The issuer is not asked.
+	InspectCard(context.Context, *v1.InspectCardRequest) (*v1.InspectCardResponse, error)
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
 	// back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
 	// continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever
@@ -745,6 +760,7 @@ func RegisterOperatorServiceHandler(server *connect.Server, svc OperatorServiceH
 		connect.Method{Spec: operatorServiceReconcileFeeJobSpec(), Handler: adapter.reconcileFeeJob},
 		connect.Method{Spec: operatorServiceRetryFeeJobSpec(), Handler: adapter.retryFeeJob},
 		connect.Method{Spec: operatorServiceWriteOffFeeJobSpec(), Handler: adapter.writeOffFeeJob},
+		connect.Method{Spec: operatorServiceInspectCardSpec(), Handler: adapter.inspectCard},
 		connect.Method{Spec: operatorServiceCloseCardSpec(), Handler: adapter.closeCard},
 		connect.Method{Spec: operatorServiceListCardClosingsSpec(), Handler: adapter.listCardClosings},
 		connect.Method{Spec: operatorServiceRetryCardClosingSpec(), Handler: adapter.retryCardClosing},
@@ -804,6 +820,10 @@ func (UnimplementedOperatorServiceHandler) RetryFeeJob(context.Context, *v1.Retr
 
 func (UnimplementedOperatorServiceHandler) WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.WriteOffFeeJob is not implemented")
+}
+
+func (UnimplementedOperatorServiceHandler) InspectCard(context.Context, *v1.InspectCardRequest) (*v1.InspectCardResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.InspectCard is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
@@ -993,6 +1013,14 @@ func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFe
 func (c *operatorServiceClient) WriteOffFeeJob(ctx context.Context, req *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
 	var res v1.WriteOffFeeJobResponse
 	if err := c.client.CallUnary(ctx, operatorServiceWriteOffFeeJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) InspectCard(ctx context.Context, req *v1.InspectCardRequest) (*v1.InspectCardResponse, error) {
+	var res v1.InspectCardResponse
+	if err := c.client.CallUnary(ctx, operatorServiceInspectCardSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -1354,6 +1382,18 @@ func (h operatorServiceHandler) writeOffFeeJob(ctx context.Context, _ connect.Sp
 		return err
 	}
 	res, err := h.svc.WriteOffFeeJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) inspectCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.InspectCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.InspectCard(ctx, &req)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, ConcludeEsimCancellationRequest, ConcludeEsimCancellationResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListReconciliationsRequest, ListReconciliationsResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, ConcludeEsimCancellationRequest, ConcludeEsimCancellationResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectCardRequest, InspectCardResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListReconciliationsRequest, ListReconciliationsResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -36,6 +36,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def inspect_card(self, request: InspectCardRequest, ctx: RequestContext[InspectCardRequest, InspectCardResponse]) -> InspectCardResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def close_card(self, request: CloseCardRequest, ctx: RequestContext[CloseCardRequest, CloseCardResponse]) -> CloseCardResponse:
@@ -208,6 +211,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.write_off_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/InspectCard": Endpoint.unary(
+                    method=MethodInfo(
+                        name="InspectCard",
+                        service_name="roamcard.v1.OperatorService",
+                        input=InspectCardRequest,
+                        output=InspectCardResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.inspect_card,
                 ),
                 "/roamcard.v1.OperatorService/CloseCard": Endpoint.unary(
                     method=MethodInfo(
@@ -693,6 +706,28 @@ class OperatorServiceClient(ConnectClient):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+
+    async def inspect_card(
+        self,
+        request: InspectCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> InspectCardResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectCard",
+                service_name="roamcard.v1.OperatorService",
+                input=InspectCardRequest,
+                output=InspectCardResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )
 
     async def close_card(
@@ -1530,6 +1565,9 @@ class OperatorServiceSync(Protocol):
     def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def inspect_card(self, request: InspectCardRequest, ctx: RequestContext[InspectCardRequest, InspectCardResponse]) -> InspectCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def close_card(self, request: CloseCardRequest, ctx: RequestContext[CloseCardRequest, CloseCardResponse]) -> CloseCardResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1698,6 +1736,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.write_off_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/InspectCard": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="InspectCard",
+                        service_name="roamcard.v1.OperatorService",
+                        input=InspectCardRequest,
+                        output=InspectCardResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.inspect_card,
                 ),
                 "/roamcard.v1.OperatorService/CloseCard": EndpointSync.unary(
                     method=MethodInfo(
@@ -2180,6 +2228,27 @@ class OperatorServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def inspect_card(
+        self,
+        request: InspectCardRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> InspectCardResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectCard",
+                service_name="roamcard.v1.OperatorService",
+                input=InspectCardRequest,
+                output=InspectCardResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )
     def close_card(
         self,
