@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/oidc"
 )
@@ -82,5 +83,40 @@ func TestConfiguredOperatorIsNobodyOfTheIssuers(t *testing.T) {
 	}
 	if _, err := operators("ann~vtrhwoucqfog2m2i:" + hash); err == nil {
 		t.Error("a name has a mark")
+	}
+}
+
+// TestOperatorMayHaveTwoTokens of one role; a token is one operator's, and what starts is what is checked.
+func TestOperatorMayHaveTwoTokens(t *testing.T) {
+	one, two := ":"+strings.Repeat("0a", 32), ":"+strings.Repeat("0b", 32)
+	for given, want := range map[string]string{
+		"ann" + one + ",ann" + two:                          "",
+		"ann" + one + ",ann" + two + ":admin":               "",
+		"ann" + one + ",bob" + two:                          "",
+		"ann" + one + ",bob" + one:                          "operators: operator \"bob\" has a token that was named",
+		"ann" + one + ",ann" + one:                          "operators: operator \"ann\" has a token that was named",
+		"ann" + one + ",ann" + two + ":viewer":              "operators: operator \"ann\" has two roles, admin and viewer",
+		"ann" + one + ":treasurer,ann" + two + ":treasurer": "",
+	} {
+		all, err := operators(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := errors.Join(Config{Operators: all}.operatorMistakes()...)
+		if want == "" && wrong != nil || want != "" && (wrong == nil || wrong.Error() != want) {
+			t.Errorf("%s: %v", given, wrong)
+		}
+	}
+}
+
+// TestTwoTokensOfOneNameAreOnePerson: nobody approves what they have asked for by their other token.
+func TestTwoTokensOfOneNameAreOnePerson(t *testing.T) {
+	c := Config{Operators: []auth.Operator{{Name: "ann", Hash: [32]byte{1}}, {Name: "ann", Hash: [32]byte{2}}}}
+	if all, _ := c.Treasurers(); len(all) != 2 || approval.Possible(all) {
+		t.Errorf("second operators among %v", all)
+	}
+	c.Operators = append(c.Operators, auth.Operator{Name: "bob", Hash: [32]byte{3}})
+	if all, _ := c.Treasurers(); !approval.Possible(all) {
+		t.Errorf("no second operator among %v", all)
 	}
 }

@@ -65,6 +65,9 @@ func issuerRoles(s string) (map[string]auth.Role, error) {
 
 // operatorMistakes are the mistakes in how operators sign in.
 func (c Config) operatorMistakes() (wrong []error) {
+	for _, err := range auth.CheckOperators(c.Operators) {
+		wrong = append(wrong, fmt.Errorf("operators: %w", err))
+	}
 	if c.Issuer.Issuer == "" {
 		if c.Issuer.Audience != "" || len(c.Issuer.Roles) > 0 ||
 			cmp.Or(c.Issuer.NameClaim, oidc.DefaultNameClaim) != oidc.DefaultNameClaim ||

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,13 +119,14 @@ func (cfg Config) check() error {
 	if cfg.SessionTTL < 0 || cfg.SignInTTL < 0 || cfg.RevealTTL < 0 {
 		errs = append(errs, errors.New("a lifetime is negative"))
 	}
-	return errors.Join(append(errs, checkOperators(cfg.Operators)...)...)
+	return errors.Join(append(errs, CheckOperators(cfg.Operators)...)...)
 }
 
-// checkOperators requires a unique name and token for each operator: the audit trail must distinguish them.
-func checkOperators(operators []Operator) []error {
+// CheckOperators requires that a token is one operator's, and that an operator has one role: the audit trail must
+// distinguish them. An operator may have several tokens.
+func CheckOperators(operators []Operator) []error {
 	var errs []error
-	names, hashes := map[string]bool{}, map[[32]byte]bool{}
+	roles, hashes := map[string]Role{}, map[[32]byte]bool{}
 	for _, o := range operators {
 		if o.Name == "" || o.Hash == [32]byte{} {
 			errs = append(errs, errors.New("an operator has no name or no token hash"))
@@ -132,13 +134,17 @@ func checkOperators(operators []Operator) []error {
 		if strings.Contains(o.Name, NameMark) {
 			errs = append(errs, fmt.Errorf("operator %q has %s in the name, as those of an issuer have", o.Name, NameMark))
 		}
-		if names[o.Name] || hashes[o.Hash] {
-			errs = append(errs, fmt.Errorf("operator %q has the name or token of another", o.Name))
+		if hashes[o.Hash] {
+			errs = append(errs, fmt.Errorf("operator %q has a token that was named", o.Name))
+		}
+		role := cmp.Or(o.Role, RoleAdmin)
+		if known, again := roles[o.Name]; again && known != role {
+			errs = append(errs, fmt.Errorf("operator %q has two roles, %s and %s", o.Name, known, role))
 		}
 		if o.Role != "" && !o.Role.Known() {
 			errs = append(errs, fmt.Errorf("operator %q has the unknown role %q", o.Name, o.Role))
 		}
-		names[o.Name], hashes[o.Hash] = true, true
+		roles[o.Name], hashes[o.Hash] = role, true
 	}
 	return errs
 }

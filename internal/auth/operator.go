@@ -17,8 +17,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// Operator is a person who runs the service, by a token in the configuration. Several may be active at a time, so that
-// one can be replaced without a gap.
+// Operator is a person who runs the service, by a token in the configuration. A person may have several, so that one
+// can be replaced without a gap.
 type Operator struct {
 	// Name is what the audit trail says.
 	Name string

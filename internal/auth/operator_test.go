@@ -162,3 +162,20 @@ func TestRolesCoverThoseBeforeThem(t *testing.T) {
 		}
 	}
 }
+
+// TestBothTokensOfAnOperatorWork, so that one can be replaced without a gap.
+func TestBothTokensOfAnOperatorWork(t *testing.T) {
+	d := newBench(t)
+	a := d.with(t, func(c *auth.Config) {
+		c.Operators = []auth.Operator{
+			{Name: "alice", Hash: sha256.Sum256([]byte("old")), Role: auth.RoleTreasurer},
+			{Name: "alice", Hash: sha256.Sum256([]byte("new")), Role: auth.RoleTreasurer},
+		}
+	})
+	for _, token := range []string{"old", "new"} {
+		who, err := a.Operator(t.Context(), "Bearer "+token)
+		if err != nil || who.Name != "alice" || who.Role != auth.RoleTreasurer {
+			t.Errorf("%s: %+v, %v", token, who, err)
+		}
+	}
+}

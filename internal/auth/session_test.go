@@ -172,7 +172,8 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	_, err := auth.New(auth.Config{
 		Domain: "https://cards.example", URI: "/relative", SessionTTL: -1,
 		Operators: []auth.Operator{
-			{Name: "a", Hash: hash}, {Name: "b", Hash: hash}, {Name: "a", Hash: sha256.Sum256([]byte("y"))}, {Name: "c"}, {},
+			{Name: "a", Hash: hash}, {Name: "b", Hash: hash}, {Name: "c"}, {},
+			{Name: "a", Hash: sha256.Sum256([]byte("y")), Role: auth.RoleViewer},
 		},
 	})
 	if err == nil {
