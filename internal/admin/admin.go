@@ -199,7 +199,15 @@ func (d Decision) leadsTo() (order.Status, error) {
 	return "", fmt.Errorf("unknown decision %q", d)
 }
 
-// Queue lists a page of orders. next is the cursor of the next page, or empty.
+// kinds are the kinds of what is sold.
+func (a Admin) kinds() (all []order.Kind) {
+	for _, p := range a.Products {
+		all = append(all, p.Kind())
+	}
+	return all
+}
+
+// Queue lists a page of orders. next is the cursor of the next page, or empty. A kind that nothing has is refused.
 func (a Admin) Queue(
 	ctx context.Context, q QueueQuery, act order.OperatorContext,
 ) (page []ReviewItem, next order.ID, err error) {
@@ -208,6 +216,10 @@ func (a Admin) Queue(
 	page, err = a.Records.Queue(ctx, q, act)
 	if err != nil {
 		return nil, "", fmt.Errorf("list the orders: %w", err)
+	}
+	// What was sold before may be of a kind that is not any more.
+	if kinds := a.kinds(); len(page) == 0 && q.Kind != "" && !slices.Contains(kinds, q.Kind) {
+		return nil, "", fault.NotOneOf("kind", kinds)
 	}
 	page, next = paging.Cut(page, limit, func(item ReviewItem) order.ID { return item.Order.ID })
 	return page, next, nil

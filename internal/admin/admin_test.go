@@ -40,6 +40,18 @@ func TestRetryAfterARefusalHasANewReference(t *testing.T) {
 	}
 }
 
+// TestKindThatNothingIsSoldOfIsRefused: an empty list would say that nothing waits.
+func TestKindThatNothingIsSoldOfIsRefused(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
+	ada := order.OperatorContext{Operator: "ada"}
+	for kind, want := range map[order.Kind]fault.Code{"cards": fault.SchemaInvalid, card.Kind: "", "": ""} {
+		_, _, err := s.Admin.Queue(t.Context(), admin.QueueQuery{Kind: kind, Limit: 1}, ada)
+		if fault.Of(err) != want || want != "" && !strings.Contains(err.Error(), "one of card_issue, card_topup.") {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
+
 func TestRetryOfARefusedTopUpLoadsOnce(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)

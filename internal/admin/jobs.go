@@ -17,6 +17,8 @@ import (
 // Jobs shows operators the jobs that have stopped, and puts them back or drops them.
 type Jobs struct {
 	Records JobRecords
+	// Kinds are those that are run.
+	Kinds []job.Kind
 	// Resumed are the kinds of jobs that stop with a decision to be made, and the commands that make it: retrying such a
 	// job by itself would skip the decision, and dropping it would lose it.
 	Resumed map[job.Kind]string
@@ -57,7 +59,8 @@ type JobView struct {
 // Stopped are the statuses that a job leaves by an operator's action only.
 func Stopped() []job.Status { return []job.Status{job.OperatorReview, job.Failed} }
 
-// List lists a page of jobs, newest first. next is the cursor of the next page, or nil.
+// List lists a page of jobs, newest first. next is the cursor of the next page, or nil. A kind that nothing has is
+// refused.
 func (j Jobs) List(
 	ctx context.Context, q JobQuery, act order.OperatorContext,
 ) (page []JobView, next uuid.UUID, err error) {
@@ -66,6 +69,10 @@ func (j Jobs) List(
 	rows, err := j.Records.Jobs(ctx, q, act)
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list the jobs: %w", err)
+	}
+	// Jobs may be left of a kind that is not run any more.
+	if len(rows) == 0 && q.Kind != "" && !slices.Contains(j.Kinds, q.Kind) {
+		return nil, uuid.Nil, fault.NotOneOf("kind", j.Kinds)
 	}
 	rows, next = paging.Cut(rows, limit, func(row job.Row) uuid.UUID { return row.ID })
 	for _, row := range rows {

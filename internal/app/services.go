@@ -51,7 +51,7 @@ func (a *App) services(s Selling) rpc.Services {
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
 			Gauges: a.operatorGauges(), Summary: a.operatorSummary(),
-			Jobs: admin.Jobs{Records: a.store.OperatorJobs(), Resumed: a.resumed(p)},
+			Jobs: admin.Jobs{Records: a.store.OperatorJobs(), Kinds: a.runner.Kinds(), Resumed: a.resumed(p)},
 			FeeJobs: card.FeeAdmin{
 				Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout, Now: c.now,
 			},

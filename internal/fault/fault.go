@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -111,6 +113,17 @@ func (f *Fault) Then(a NextAction) *Fault { f.NextAction = a; return f }
 
 // With adds the wrong members of the request.
 func (f *Fault) With(fields ...Field) *Fault { f.Fields = append(f.Fields, fields...); return f }
+
+// NotOneOf is the fault of a member of the request whose value is none of the known ones.
+func NotOneOf[T ~string](path string, known []T) *Fault {
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	slices.Sort(names)
+	must := "must be one of " + strings.Join(names, ", ")
+	return Newf(SchemaInvalid, "%s %s.", path, must).With(Field{Path: path, Rule: "string.in", Message: must})
+}
 
 // Error implements error.
 func (f *Fault) Error() string { return string(f.Code) + ": " + f.Detail }

@@ -202,7 +202,7 @@ func (r *Runner) drain() error {
 	if !r.AdoptOnly {
 		ctx, cancel := fault.Outlive(r.base, claimGrace)
 		defer cancel()
-		if err := r.Queue.Announce(ctx, r.owner, r.kinds(), 0); err != nil {
+		if err := r.Queue.Announce(ctx, r.owner, r.Kinds(), 0); err != nil {
 			r.Log.Warn("worker not signed off", "owner", r.owner, "error", err)
 		}
 	}
@@ -235,7 +235,7 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 // claimLoop claims no more than there are free slots. After a full batch there is likely more, so it
 // goes on as soon as a slot is free; otherwise it waits for a wake-up or the next poll.
 func (r *Runner) claimLoop(ctx context.Context, q *queue) {
-	kinds := r.kinds()
+	kinds := r.Kinds()
 	if len(kinds) == 0 {
 		return
 	}
@@ -304,7 +304,7 @@ func (r *Runner) Working() time.Time {
 func (r *Runner) announce(ctx context.Context) {
 	ctx, cancel := fault.Within(ctx, r.TTL/3)
 	defer cancel()
-	if err := r.Queue.Announce(ctx, r.owner, r.kinds(), r.TTL); err != nil && ctx.Err() == nil {
+	if err := r.Queue.Announce(ctx, r.owner, r.Kinds(), r.TTL); err != nil && ctx.Err() == nil {
 		r.Log.Warn("worker not announced", "owner", r.owner, "error", err)
 	}
 }
@@ -339,7 +339,8 @@ func (r *Runner) repeat(ctx context.Context, period time.Duration, do func(conte
 	}
 }
 
-func (r *Runner) kinds() []Kind {
+// Kinds are those that have a handler.
+func (r *Runner) Kinds() []Kind {
 	kinds := make([]Kind, 0, len(r.handlers))
 	for kind := range r.handlers {
 		kinds = append(kinds, kind)

@@ -588,6 +588,12 @@ func TestEveryFindingCanBeResolved(t *testing.T) {
 	if err != nil || len(page) != 1 || next == 0 {
 		t.Errorf("%+v, %d, %v", page, next, err)
 	}
+	for code, want := range map[reconcile.Code]fault.Code{"transfer": fault.SchemaInvalid, reconcile.OrderAmount: ""} {
+		_, _, err := w.reconcile.FindingsFor(t.Context(), reconcile.FindingQuery{Code: code, Limit: 1}, ada(""))
+		if fault.Of(err) != want || want != "" && !strings.Contains(err.Error(), "transfer_unmatched") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
 }
 
 // TestOldRowsAreFoundByTheRounds changes rows that nothing had changed for a long time.

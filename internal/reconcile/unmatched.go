@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,6 +198,10 @@ func (r *Reconciler) FindingsFor(
 	page, err = r.Unmatched.Findings(ctx, q, act)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the findings: %w", err)
+	}
+	// What was found before may have a code that nothing is found by any more.
+	if codes := Codes(); len(page) == 0 && q.Code != "" && !slices.Contains(codes, q.Code) {
+		return nil, 0, fault.NotOneOf("code", codes)
 	}
 	page, next = paging.Cut(page, limit, func(f Finding) int64 { return f.ID })
 	return page, next, nil

@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,7 +48,10 @@ func stopped(t *testing.T, s *store.Store, kind job.Kind, key string, outcome jo
 }
 
 func jobsOf(s *store.Store) admin.Jobs {
-	return admin.Jobs{Records: s.OperatorJobs(), Resumed: map[job.Kind]string{deciding: "admin decisions"}}
+	return admin.Jobs{
+		Records: s.OperatorJobs(), Kinds: []job.Kind{parking, deciding},
+		Resumed: map[job.Kind]string{deciding: "admin decisions"},
+	}
 }
 
 func TestStoppedJobsAreListedUnlessAnotherStatusIsNamed(t *testing.T) {
@@ -88,6 +92,19 @@ func TestStoppedJobsAreListedUnlessAnotherStatusIsNamed(t *testing.T) {
 					t.Errorf("%s: %v, want %v", name, got, tc.want)
 				}
 			}
+		}
+	}
+}
+
+// TestKindThatNoJobHasIsRefused: an empty list would say that all is well. Jobs of a former kind are listed.
+func TestKindThatNoJobHasIsRefused(t *testing.T) {
+	s := storetest.New(t)
+	stopped(t, s, "former", "k", job.Review("look"))
+	ann := order.OperatorContext{Operator: "ann"}
+	for kind, want := range map[job.Kind]fault.Code{"parkng": fault.SchemaInvalid, parking: "", "former": "", "": ""} {
+		_, _, err := jobsOf(s).List(t.Context(), admin.JobQuery{Kind: kind, Limit: 1}, ann)
+		if fault.Of(err) != want || want != "" && !strings.Contains(err.Error(), "one of deciding, parking.") {
+			t.Errorf("%q: %v", kind, err)
 		}
 	}
 }

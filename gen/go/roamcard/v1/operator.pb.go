@@ -2827,7 +2827,7 @@ type ListFindingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only findings in this status; open when absent.
 	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Only findings of this code.
+	// Only findings of this code. One that nothing has is refused.
 	Code *string `protobuf:"bytes,2,opt,name=code,proto3,oneof" json:"code,omitempty"`
 	// How many findings a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
@@ -3456,7 +3456,7 @@ type ListOrderQueueRequest struct {
 	PageToken *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
 	// newest, or oldest first; newest when absent.
 	Sort *string `protobuf:"bytes,4,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
-	// Only orders of this kind: card_issue, card_topup, esim or esim_topup.
+	// Only orders of this kind: card_issue, card_topup, esim or esim_topup. One that nothing has is refused.
 	Kind *string `protobuf:"bytes,5,opt,name=kind,proto3,oneof" json:"kind,omitempty"`
 	// Only orders that this wallet pays. An absent status then stands for any.
 	Owner *string `protobuf:"bytes,6,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
@@ -6131,7 +6131,7 @@ type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only jobs in this status; failed and operator_review when absent.
 	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Only jobs of this kind.
+	// Only jobs of this kind. One that nothing has is refused.
 	Kind *string `protobuf:"bytes,2,opt,name=kind,proto3,oneof" json:"kind,omitempty"`
 	// How many jobs a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`

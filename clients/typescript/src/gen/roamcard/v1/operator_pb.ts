@@ -1491,7 +1491,7 @@ export type ListFindingsRequest = Message<"roamcard.v1.ListFindingsRequest"> & {
   status?: string | undefined;
 
   /**
-   * Only findings of this code.
+   * Only findings of this code. One that nothing has is refused.
    *
    * @generated from field: optional string code = 2;
    */
@@ -1843,7 +1843,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
   sort?: string | undefined;
 
   /**
-   * Only orders of this kind: card_issue, card_topup, esim or esim_topup.
+   * Only orders of this kind: card_issue, card_topup, esim or esim_topup. One that nothing has is refused.
    *
    * @generated from field: optional string kind = 5;
    */
@@ -3263,7 +3263,7 @@ export type ListJobsRequest = Message<"roamcard.v1.ListJobsRequest"> & {
   status?: string | undefined;
 
   /**
-   * Only jobs of this kind.
+   * Only jobs of this kind. One that nothing has is refused.
    *
    * @generated from field: optional string kind = 2;
    */

@@ -2046,7 +2046,7 @@ class ListFindingsRequest(Message[_ListFindingsRequestFields]):
             optional string status = 1;
             ```
         code:
-            Only findings of this code.
+            Only findings of this code. One that nothing has is refused.
 
             ```proto
             optional string code = 2;
@@ -2519,7 +2519,7 @@ class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
             optional string sort = 4;
             ```
         kind:
-            Only orders of this kind: card_issue, card_topup, esim or esim_topup.
+            Only orders of this kind: card_issue, card_topup, esim or esim_topup. One that nothing has is refused.
 
             ```proto
             optional string kind = 5;
@@ -4451,7 +4451,7 @@ class ListJobsRequest(Message[_ListJobsRequestFields]):
             optional string status = 1;
             ```
         kind:
-            Only jobs of this kind.
+            Only jobs of this kind. One that nothing has is refused.
 
             ```proto
             optional string kind = 2;
