@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -28,7 +30,7 @@ import (
 func esimRegistration() Registration {
 	return Registration{
 		Rows: store.EsimProduct(), Make: (*App).esims, Provided: (*App).esimsProvided, settings: esimSettings,
-		Validate: Config.esimMistakes, Develop: developEsims, Examine: examineSuppliers, Try: trySuppliers, role: esimRole,
+		Validate: Config.esimMistakes, Develop: developEsims, Examine: examineEsims, Try: trySuppliers, role: esimRole,
 	}
 }
 
@@ -392,6 +394,40 @@ func developEsims(c *Config, d Development) error {
 }
 
 // examineSuppliers asks the suppliers for what costs nothing. Nothing is ordered, so nothing has to be kept.
+func examineEsims(ctx context.Context, cfg Config) []Examination {
+	return append(examineSuppliers(ctx, cfg), examineSealed(ctx, cfg)...)
+}
+
+// examineSealed looks for activation data that no key of the configuration opens. It says nothing where the database
+// cannot be read, which has a check of its own.
+func examineSealed(ctx context.Context, cfg Config) []Examination {
+	keys, err := esim.ParseKeyring(cfg.Esim.Keys)
+	if err != nil {
+		return nil // LoadFile has told
+	}
+	s, err := store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
+	})
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	lost, err := s.Esims().Sealed(ctx, keys.IDs())
+	if err != nil {
+		return nil
+	}
+	var told []string
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		told = append(told, fmt.Sprintf("%d eSIMs are sealed with %s", lost[id], id))
+	}
+	found := Examination{Name: "esim keys", Detail: "every eSIM is sealed with a key of esim.keys"}
+	if len(told) > 0 {
+		found.Err = fmt.Errorf("%s, which esim.keys does not have: nobody can open them", strings.Join(told, ", "))
+		found.Fix = "add the former keys to esim.keys, behind the first"
+	}
+	return []Examination{found}
+}
+
 func examineSuppliers(ctx context.Context, cfg Config) (all []Examination) {
 	const name = "esim supplier"
 	suppliers, err := cfg.dialSuppliers(unjournaled, discard(), nil)

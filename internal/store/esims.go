@@ -357,6 +357,25 @@ func (e Esims) Foreign(ctx context.Context, key string, limit int) ([]esim.Profi
 	return found, nil
 }
 
+// Sealed counts the ready profiles by the key that has sealed their activation data, without those of some keys.
+func (e Esims) Sealed(ctx context.Context, without []string) (map[string]int, error) {
+	var rows []struct {
+		Key   string `json:"sealed_key"`
+		Count int    `json:"count"`
+	}
+	err := e.s.ent.EsimProfile.Query().
+		Where(esimprofile.SealedKeyNotIn(without...), esimprofile.StatusEQ(esimprofile.StatusReady)).
+		GroupBy(esimprofile.FieldSealedKey).Aggregate(ent.Count()).Scan(ctx, &rows)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	all := map[string]int{}
+	for _, row := range rows {
+		all[row.Key] = row.Count
+	}
+	return all, nil
+}
+
 // Reseal implements esim.Store.
 func (e Esims) Reseal(ctx context.Context, id uuid.UUID, was, is esim.Sealed) error {
 	owner, err := ownerOf(ctx, e.s.pool, ownerOfProfileSQL, id)

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/order"
@@ -59,6 +61,9 @@ func isKeyID(s string) bool {
 	return s != "" && len(s) <= 32 &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
+
+// IDs are the ids of its keys, sorted.
+func (k Keyring) IDs() []string { return slices.Sorted(maps.Keys(k.keys)) }
 
 // Current is the id of the key that encrypts.
 func (k Keyring) Current() string { return k.first }
