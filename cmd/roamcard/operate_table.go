@@ -94,9 +94,12 @@ func viewOf(w io.Writer, res proto.Message, whole bool) {
 	}
 }
 
-// pendingText says that a decision has not taken effect.
+// pendingText says that a decision has not taken effect. One that another decision has overtaken never does.
 func pendingText(w io.Writer, a *roamcardv1.Approval) {
-	if a.GetStatus() == "pending" {
+	switch {
+	case a.GetOutdated():
+		fmt.Fprintf(w, "asked for before this, outdated\troamcard admin approvals reject %s\n", a.GetId())
+	case a.GetStatus() == "pending":
 		fmt.Fprintf(w, "waits for a second operator\troamcard admin approvals approve %s\n", a.GetId())
 	}
 }

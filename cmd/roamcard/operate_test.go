@@ -83,6 +83,7 @@ type actions struct {
 	roamcardv1connect.UnimplementedOperatorServiceHandler
 	decided, listed atomic.Int32
 	status          string
+	outdated        bool
 	down            error
 	enough          func()
 }
@@ -97,7 +98,7 @@ func (a *actions) DecideOrder(
 	}
 	return &roamcardv1.DecideOrderResponse{Order: &roamcardv1.ReviewItem{
 		OrderId: req.GetOrderId(), Status: req.GetAction(), Reason: req.GetReason(),
-		PendingApproval: &roamcardv1.Approval{Id: "an-approval", Status: a.status},
+		PendingApproval: &roamcardv1.Approval{Id: "an-approval", Status: a.status, Outdated: a.outdated},
 	}}, nil
 }
 
@@ -148,6 +149,16 @@ func TestActionSaysThatItWaits(t *testing.T) {
 			strings.Contains(out, "admin approvals approve an-approval") != waits {
 			t.Errorf("%s: %d, %q", status, code, out)
 		}
+	}
+}
+
+// TestActionThatOvertookAnotherHasTakenEffect: what waits is not its own, and is named as outdated.
+func TestActionThatOvertookAnotherHasTakenEffect(t *testing.T) {
+	serving(t, &actions{status: "pending", outdated: true})
+	out, _, code := runWith(t, "admin", "orders", "retry", "an-order", "--reason", "r")
+	if code != exitOK || strings.Contains(out, "waits for a second operator") ||
+		!strings.Contains(out, "approvals reject an-approval") {
+		t.Errorf("%d, %q", code, out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -39,8 +40,7 @@ func (a Admin) actions(item ReviewItem) []Action {
 		if o.Status != order.OperatorReview {
 			not = notInReview()
 		} else if d != DecideRetry && item.Pending != nil {
-			not = fault.Newf(fault.ApprovalPending, "%s has asked for it: a second operator approves or rejects that.",
-				item.Pending.By.Operator)
+			not = waits(*item.Pending)
 		}
 		all = append(all, action(string(d), not))
 	}
@@ -49,6 +49,16 @@ func (a Admin) actions(item ReviewItem) []Action {
 		not = notSettling()
 	}
 	return append(all, action(ActionProve, not))
+}
+
+// waits says what to do about a decision that waits, before another one.
+func waits(a approval.Approval) *fault.Fault {
+	if a.Outdated {
+		return fault.Newf(fault.ApprovalPending, "%s asked for it before the order changed: reject approval %s first.",
+			a.By.Operator, a.ID)
+	}
+	return fault.Newf(fault.ApprovalPending, "%s has asked for it: a second operator approves or rejects that.",
+		a.By.Operator)
 }
 
 // refusal says why a decision cannot be made about any order, or is nil.

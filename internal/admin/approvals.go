@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -86,6 +87,9 @@ func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Operator
 		}
 	}
 	found, err := a.Records.Approve(ctx, id, postings, act)
+	if errors.Is(err, ErrChanged) {
+		return approval.Approval{}, approval.Outdated()
+	}
 	if err != nil {
 		return approval.Approval{}, toFault(err, "approve the decision")
 	}

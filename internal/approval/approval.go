@@ -81,6 +81,20 @@ type Approval struct {
 	// DecidedBy approved or rejected it. All three are empty until then.
 	DecidedBy, DecisionReason string
 	DecidedAt                 *time.Time
+	// Outdated says that a pending one is about an order that has changed since: it can only be rejected.
+	Outdated bool
+}
+
+// About is the approval as it stands while the order that it is about is at a version.
+func (a Approval) About(version int) Approval {
+	a.Outdated = a.Status == Pending && a.Version != version
+	return a
+}
+
+// Outdated is the fault of approving what is about something that has changed since it was asked for.
+func Outdated() error {
+	return fault.New(fault.VersionChanged, "What it is about has changed since it was asked for, so it cannot take "+
+		"effect any more. Reject it, and ask for it again if it is still right.")
 }
 
 // At is the approval as it stands at a time: a pending one whose time is over has expired.
@@ -192,6 +206,10 @@ func (r Rule) Ask(asked Asked, by order.OperatorContext, now time.Time) Approval
 
 // AlreadyAsked is the fault of a decision about something that another one waits for.
 func AlreadyAsked(waiting Approval) error {
+	if waiting.Outdated {
+		return fault.Newf(fault.ApprovalPending, "%s asked for this before it changed: approval %s. Reject that first.",
+			waiting.By.Operator, waiting.ID)
+	}
 	return fault.Newf(fault.ApprovalPending,
 		"%s has asked for this until %s: approval %s. Approve or reject that one.", waiting.By.Operator,
 		waiting.ExpiresAt.Format(time.RFC3339), waiting.ID)

@@ -198,6 +198,7 @@ func (s *Store) reviewItemOf(ctx context.Context, c *ent.Client, rows ...*ent.Or
 	for i := range page {
 		page[i].Reason = last[page[i].Order.ID]
 		if a, ok := waiting[ids[i]]; ok {
+			a = a.About(page[i].Order.Version)
 			page[i].Pending = &a
 		}
 	}

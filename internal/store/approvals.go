@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/operatorapproval"
+	entorder "github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -80,7 +81,7 @@ func (s *Store) requestApproval(
 		return nil, err
 	}
 	if w, ok := waiting[of.Subject]; ok {
-		return nil, approval.AlreadyAsked(w)
+		return nil, approval.AlreadyAsked(w.About(of.Version))
 	}
 	// What waited and has expired makes room.
 	if err := tx.OperatorApproval.Update().Where(operatorapproval.Subject(of.Subject),
@@ -152,6 +153,9 @@ func (a Approvals) Approvals(
 		for i, row := range rows {
 			found[i] = approvalOf(row).At(now)
 		}
+		if err := aboutOrders(ctx, tx, found); err != nil {
+			return err
+		}
 		return a.s.record(ctx, tx, act, actApprovals, string(q.Status), nil, nil)
 	})
 	return found, err
@@ -178,7 +182,38 @@ func (a Approvals) find(ctx context.Context, tx *ent.Tx, id uuid.UUID) (approval
 	if err != nil {
 		return approval.Approval{}, err
 	}
-	return approvalOf(row).At(a.s.stamp()), nil
+	one := []approval.Approval{approvalOf(row).At(a.s.stamp())}
+	if err := aboutOrders(ctx, tx, one); err != nil {
+		return approval.Approval{}, err
+	}
+	return one[0], nil
+}
+
+// aboutOrders compares decisions about orders with the versions that the orders are at.
+func aboutOrders(ctx context.Context, tx *ent.Tx, all []approval.Approval) error {
+	var ids []string
+	for _, a := range all {
+		if a.Status == approval.Pending && aboutOrder(a.Action) {
+			ids = append(ids, a.Subject)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := tx.Order.Query().Where(entorder.IDIn(ids...)).Select(entorder.FieldID, entorder.FieldVersion).All(ctx)
+	if err != nil {
+		return err
+	}
+	versions := map[string]int{}
+	for _, row := range rows {
+		versions[row.ID] = row.Version
+	}
+	for i, a := range all {
+		if version, ok := versions[a.Subject]; ok && aboutOrder(a.Action) {
+			all[i] = a.About(version)
+		}
+	}
+	return nil
 }
 
 // Approve implements admin.ApprovalRecords. The decision takes effect in the same transaction.

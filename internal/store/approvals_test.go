@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -263,6 +264,11 @@ func TestPersonApprovesTheirOwnDecisionUnderNoName(t *testing.T) {
 	}
 }
 
+// refundable can refund.
+type refundable struct{}
+
+func (refundable) Unavailable() string { return "" }
+
 func TestExpiredOrStaleDecisionIsNotApproved(t *testing.T) {
 	o := newOffice(t, 1)
 	p, a := o.waits("expired")
@@ -273,6 +279,24 @@ func TestExpiredOrStaleDecisionIsNotApproved(t *testing.T) {
 	}
 	if _, err := o.approvals.Approve(t.Context(), stale.ID, nil, actOf("bob", "1")); !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("of an order that has changed: %v", err)
+	}
+	office := admin.Approvals{Records: o.approvals, Refunds: refundable{}}
+	_, err := office.Approve(t.Context(), stale.ID, actOf("bob", "1"))
+	if fault.Of(err) != fault.VersionChanged || !strings.Contains(err.Error(), "Reject it") {
+		t.Errorf("what to do about it: %v", err)
+	}
+	page, err := o.approvals.Approvals(t.Context(), admin.ApprovalQuery{Status: approval.Pending, Limit: 9}, act)
+	if err != nil || len(page) != 2 || page[0].ID != stale.ID || !page[0].Outdated || page[1].Outdated {
+		t.Errorf("the list: %+v, %v", page, err)
+	}
+	if shown, err := o.approvals.Approval(t.Context(), stale.ID, act); err != nil || !shown.Outdated {
+		t.Errorf("the one: %+v, %v", shown, err)
+	}
+	for id, want := range map[order.ID]bool{p.Order.ID: false, q.Order.ID: true} {
+		item, err := o.Admin().ReviewItem(t.Context(), id)
+		if err != nil || item.Pending == nil || item.Pending.Outdated != want {
+			t.Errorf("the order: %+v, %v", item, err)
+		}
 	}
 	o.passed.Store(int64(time.Hour))
 	o.refuses("after its time", a, actOf("bob", "1"), fault.ApprovalClosed)
@@ -286,7 +310,7 @@ func TestExpiredOrStaleDecisionIsNotApproved(t *testing.T) {
 		}
 	}
 	item, err := o.refund(p, actOf("bob", "1"))
-	if err != nil || item.Pending == nil || item.Pending.ID == a.ID {
+	if err != nil || item.Pending == nil || item.Pending.ID == a.ID || item.Pending.Outdated {
 		t.Fatalf("asked for again: %+v, %v", item, err)
 	}
 	if _, err := o.approvals.Reject(t.Context(), item.Pending.ID, actOf("bob", "2")); err != nil {

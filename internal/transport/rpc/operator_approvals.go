@@ -102,7 +102,7 @@ func approvalMessage(a *approval.Approval) *roamcardv1.Approval {
 		Id: a.ID.String(), Action: string(a.Action), Subject: a.Subject, AmountUsdCents: uint32(a.Amount),
 		Reason: a.By.Reason, Status: string(a.Status), RequestedBy: a.By.Operator, RequestedAt: timestamp(a.RequestedAt),
 		ExpiresAt: timestamp(a.ExpiresAt), Resolution: optionalText(a.Resolution), DecidedBy: optionalText(a.DecidedBy),
-		DecisionReason: optionalText(a.DecisionReason), DecidedAt: optionalTimestamp(a.DecidedAt),
+		DecisionReason: optionalText(a.DecisionReason), DecidedAt: optionalTimestamp(a.DecidedAt), Outdated: a.Outdated,
 	}
 	if a.Version != 0 {
 		m.Version = proto.Uint32(uint32(a.Version))

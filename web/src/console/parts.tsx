@@ -238,10 +238,10 @@ interface DialogProps {
   reread: () => void;
 }
 
-/** What an act answers when it waits for a second operator. */
+/** What an act answers when it waits for a second operator, not when another one that it has overtaken does. */
 function waitsForApproval(answer: unknown): boolean {
   const { pendingApproval, status } = (answer ?? {}) as { pendingApproval?: Approval; status?: string };
-  return pendingApproval?.status === "pending" || status === "approval_pending";
+  return (pendingApproval?.status === "pending" && !pendingApproval.outdated) || status === "approval_pending";
 }
 
 /** Asks for a reason, shows what will happen, and does it. */

@@ -7136,8 +7136,10 @@ type Approval struct {
 	DecidedBy      *string                `protobuf:"bytes,12,opt,name=decided_by,json=decidedBy,proto3,oneof" json:"decided_by,omitempty"`
 	DecisionReason *string                `protobuf:"bytes,13,opt,name=decision_reason,json=decisionReason,proto3,oneof" json:"decision_reason,omitempty"`
 	DecidedAt      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The order has changed since it was asked for: it cannot be approved any more, and waits to be rejected.
+	Outdated      bool `protobuf:"varint,15,opt,name=outdated,proto3" json:"outdated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
@@ -7266,6 +7268,13 @@ func (x *Approval) GetDecidedAt() *timestamppb.Timestamp {
 		return x.DecidedAt
 	}
 	return nil
+}
+
+func (x *Approval) GetOutdated() bool {
+	if x != nil {
+		return x.Outdated
+	}
+	return false
 }
 
 type MintTokenRequest struct {
@@ -8945,7 +8954,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"K\n" +
 	"\x16RejectDecisionResponse\x121\n" +
-	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"\xa9\x05\n" +
+	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"\xcf\x05\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n" +
@@ -8966,12 +8975,14 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"decided_by\x18\f \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n" +
 	"\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n" +
 	"\n" +
-	"decided_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt:U\xa2\xb5\x18Q\n" +
+	"decided_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12\x1a\n" +
+	"\boutdated\x18\x0f \x01(\bR\boutdated:_\xa2\xb5\x18[\n" +
 	"\x02id\n" +
 	"\x06action\n" +
 	"\asubject\n" +
 	"\x10amount_usd_cents\n" +
 	"\x06status\n" +
+	"\boutdated\n" +
 	"\frequested_by\n" +
 	"\n" +
 	"expires_at\n" +

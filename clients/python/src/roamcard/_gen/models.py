@@ -799,6 +799,8 @@ class Approval(Model):
     """Who approved or rejected it, why and when; absent while nobody has."""
     decision_reason: str | None = None
     decided_at: datetime | None = None
+    outdated: bool
+    """The order has changed since it was asked for: it cannot be approved any more, and waits to be rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)
