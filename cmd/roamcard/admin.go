@@ -104,7 +104,7 @@ func historyText(w io.Writer, history *roamcardv1.InspectOrderResponse) {
 func reviewText(w io.Writer, review *roamcardv1.ReviewOrderResponse) {
 	for _, p := range review.GetPostings() {
 		for _, e := range p.GetEntries() {
-			fmt.Fprintf(w, "posted\t%s %s %s\n", p.GetKind(), e.GetAccount(), e.GetUnits())
+			fmt.Fprintf(w, "posted\t%s %s %s\n", p.GetKind(), e.GetAccount(), micros(e.GetUnits()))
 		}
 	}
 	for _, r := range review.GetAudit() {
@@ -143,14 +143,14 @@ func summaryText(w io.Writer, s *roamcardv1.GetSummaryResponse) {
 func gaugesText(w io.Writer, g *roamcardv1.GetGaugesResponse) {
 	fmt.Fprintf(w, "as of\t%s\n", g.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
 	for _, f := range g.GetFloats() {
-		fmt.Fprintf(w, "float\t%s: %s USDC units\n", f.GetProvider(), f.GetUnits())
+		fmt.Fprintf(w, "float\t%s: %s USD\n", f.GetProvider(), micros(f.GetUnits()))
 	}
 	for _, a := range g.GetAccounts() {
 		if a.Wei != nil {
 			fmt.Fprintf(w, "%s\t%s: %s wei\n", a.GetName(), a.GetAddress(), a.GetWei())
 		}
 		if a.Units != nil {
-			fmt.Fprintf(w, "%s\t%s: %s USDC units\n", a.GetName(), a.GetAddress(), a.GetUnits())
+			fmt.Fprintf(w, "%s\t%s: %s USDC\n", a.GetName(), a.GetAddress(), micros(a.GetUnits()))
 		}
 	}
 	for _, j := range g.GetJobs() {

@@ -331,7 +331,7 @@ func (c customer) readsTheAuditTrail() {
 func (c customer) readsFigures() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin gauges", exitOK, "USDC units", ""},
+		{"admin gauges", exitOK, "000 USDC", ""},
 		{"admin summary", exitOK, "open, 0 blocking", ""},
 	})
 }

@@ -106,6 +106,8 @@ func advice(r report) string {
 		return "" // its message has the advice
 	case "card_already_exists":
 		return "use another wallet; one wallet owns one card"
+	case "http_404":
+		return "see whether --url, or ROAMCARD_URL, is the service; with admin.addr set, operators' routes are only there"
 	}
 	return map[string]string{
 		"retry_same_request": "repeat the same command with the same --key",

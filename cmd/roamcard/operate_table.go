@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
@@ -150,6 +152,8 @@ func heading(column string) string {
 		name := part[strings.LastIndex(part, ".")+1:]
 		if cents, ok := strings.CutSuffix(name, "_usd_cents"); ok {
 			name = strings.TrimPrefix(cents+"_usd", "amount_")
+		} else if isUSDC(name) {
+			name = strings.TrimSuffix(name, "amount") + "usdc"
 		}
 		for _, unit := range []string{"_id", "_at", "_ms", "_seconds"} {
 			name = strings.TrimSuffix(name, unit)
@@ -157,6 +161,18 @@ func heading(column string) string {
 		all = append(all, strings.ToUpper(strings.ReplaceAll(name, "_", " ")))
 	}
 	return strings.Join(all, "/")
+}
+
+// isUSDC says that a field is an amount in the token's atomic units, a decimal string.
+func isUSDC(name string) bool { return name == "amount" || strings.HasSuffix(name, "_amount") }
+
+// micros shows an amount in millionths of a dollar in dollars; what is none as it is.
+func micros(units string) string {
+	n, err := strconv.ParseInt(units, 10, 64)
+	if err != nil {
+		return units
+	}
+	return roamcard.USDC(n).Dollars()
 }
 
 // cellAt is the text of a field, or of one of a message below.
@@ -180,6 +196,8 @@ func cellAt(m protoreflect.Message, path string) string {
 		return ""
 	case strings.HasSuffix(name, "_usd_cents"):
 		return dollars(uint32(v.Uint()))
+	case isUSDC(name):
+		return micros(v.String())
 	case strings.HasSuffix(name, "_ms"):
 		return (time.Duration(v.Uint()) * time.Millisecond).String()
 	case isDuration(f):

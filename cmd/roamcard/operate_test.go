@@ -305,6 +305,68 @@ func (a *actions) ListTokens(
 	}}, nil
 }
 
+// ListTransfers implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) ListTransfers(
+	context.Context, *roamcardv1.ListTransfersRequest,
+) (*roamcardv1.ListTransfersResponse, error) {
+	return &roamcardv1.ListTransfersResponse{
+		Transfers: []*roamcardv1.UnmatchedTransfer{{Transaction: "0x1", Amount: "7770000"}},
+	}, nil
+}
+
+// ListEsimCancellations implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) ListEsimCancellations(
+	context.Context, *roamcardv1.ListEsimCancellationsRequest,
+) (*roamcardv1.ListEsimCancellationsResponse, error) {
+	return &roamcardv1.ListEsimCancellationsResponse{
+		Cancellations: []*roamcardv1.EsimCancellationJob{{OrderId: "o", RefundAmount: proto.String("391551")}, {}},
+	}, nil
+}
+
+// GetGauges implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) GetGauges(
+	context.Context, *roamcardv1.GetGaugesRequest,
+) (*roamcardv1.GetGaugesResponse, error) {
+	return &roamcardv1.GetGaugesResponse{
+		Floats:   []*roamcardv1.FloatGauge{{Provider: "p", Units: "-5000000"}},
+		Accounts: []*roamcardv1.AccountGauge{{Name: "payee", Units: proto.String("12500001")}},
+	}, nil
+}
+
+// TestAmountsAreShownInDollars; JSON has them as the API does.
+func TestAmountsAreShownInDollars(t *testing.T) {
+	serving(t, &actions{})
+	for args, want := range map[string][2]string{
+		"transfers list":               {" USDC ", " 7.770000 "},
+		"cancellations list":           {" REFUND USDC ", " 0.391551"},
+		"gauges":                       {"p: -5.000000 USD\n", ": 12.500001 USDC\n"},
+		"transfers list --output json": {`"7770000"`, ""},
+	} {
+		out, _, code := runWith(t, append([]string{"admin"}, strings.Fields(args)...)...)
+		if code != exitOK || !strings.Contains(out, want[0]) || !strings.Contains(out, want[1]) {
+			t.Errorf("%s: %d, %q", args, code, out)
+		}
+	}
+}
+
+// TestWrongListenerIsTold: a public listener has no routes of operators where they have one of their own.
+func TestWrongListenerIsTold(t *testing.T) {
+	home(t)
+	public := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(public.Close)
+	t.Setenv("ROAMCARD_URL", public.URL)
+	cmd := root()
+	cmd.SetArgs([]string{"admin", "jobs", "list"})
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil {
+		t.Fatal("listed")
+	}
+	var told bytes.Buffer
+	if tell(&told, err, false); !strings.Contains(told.String(), "admin.addr") {
+		t.Errorf("%q", told.String())
+	}
+}
+
 // card is one that there is.
 func (a *actions) card() *roamcardv1.OperatorCard {
 	return &roamcardv1.OperatorCard{
