@@ -89,8 +89,9 @@ func fairnessSettings() []setting {
 			set:       upTo(100, at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only " +
 			"watched", byDefault: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
-		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei; " +
-			"beyond it no payment of theirs is taken", byDefault: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
+		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in " +
+			"gwei; beyond it no payment of theirs is taken", byDefault: strconv.Itoa(payerGas),
+			set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
 		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization " +
 			"gets one transaction", byDefault: strconv.Itoa(hourGas),
 			set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},

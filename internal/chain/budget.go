@@ -95,8 +95,8 @@ func (r *Relayer) payerWithin(ctx context.Context, payer x402.Address) error {
 		return nil
 	}
 	r.config.Metrics.Unaffordable(ctx, "payer")
-	return fault.New(fault.DependencyDown, "This wallet's payments pause: those that moved nothing have used up the gas of "+
-		"an hour. Nothing was claimed; pay from another wallet, or repeat the same request later.").
+	return fault.New(fault.DependencyDown, "This wallet's payments pause: those that moved nothing have used up the gas "+
+		"of an hour. Nothing was claimed; pay from another wallet, or repeat the same request later.").
 		Then(fault.RetrySameRequest).After(10 * time.Minute)
 }
 

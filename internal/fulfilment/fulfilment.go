@@ -111,7 +111,8 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	return submit(ctx, l, p, c, begun)
 }
 
-// MayStillAppear says that a reference whose step was marked at a time, if ever, may not be visible at the provider yet.
+// MayStillAppear says that a reference whose step was marked at a time, nil for never, may not be visible at the
+// provider yet.
 func (p Provider) MayStillAppear(at *time.Time) bool {
 	return at != nil && p.Now().Before(at.Add(p.CallTimeout+p.Traits.VisibilityDelay))
 }

@@ -220,9 +220,9 @@ func (t Transactions) Close(
 	return mapError(err)
 }
 
-// lostSQL sums what reverted members have cost: of one authorization, of its payer's that are not paid since a time, and
-// of all. One whose nonce another transaction took cost nothing. A sum of bigints is numeric; one that overflows a
-// bigint counts as the largest bigint.
+// lostSQL sums what reverted members have cost: of one authorization, of those of its payer that are not paid, since a
+// time, and of all. One whose nonce another transaction took cost nothing. A sum of bigints is numeric; one that
+// overflows a bigint counts as the largest bigint.
 const lostSQL = `
 	SELECT
 		(SELECT count(*) FROM transaction_members

@@ -53,7 +53,8 @@ func TestFeeWithoutATraceGoesToAPerson(t *testing.T) {
 		sent, now := r.row.StepAt, time.Now()
 		for want, at := range map[job.Status]*time.Time{job.OperatorReview: &now, job.Failed: sent} {
 			r.row.StepAt = at
-			if _, err := admin.Reconcile(s.Context(), r.row.ID, card.OperatorContext{}); err != nil || r.concluded.Status != want {
+			if _, err := admin.Reconcile(s.Context(), r.row.ID, card.OperatorContext{}); err != nil ||
+				r.concluded.Status != want {
 				t.Errorf("sent at %s: concluded %+v, %v", at, r.concluded, err)
 			}
 		}
