@@ -129,15 +129,17 @@ func (p Product) Ready(ctx context.Context) []Result {
 	return results
 }
 
-// Serving is Ready for a service that sells others, too: while one of those can be sold, what is missing is missing for
-// this product alone, and is Passing. A process that is not ready gets no requests, and who has paid for anything could
-// not ask for it.
+// Serving is Ready for a service that sells others, too: while one of those can be sold, what is missing for this
+// product alone is Passing. A process that is not ready gets no requests, and who has paid for anything could not ask
+// for it. The others are asked for nothing else: what they see while a process starts is cached.
 func (p Product) Serving(ctx context.Context, others ...Product) []Result {
 	results := p.Ready(ctx)
-	if !slices.ContainsFunc(results, Result.closes) || !slices.ContainsFunc(others, func(o Product) bool {
-		paused, err := o.Paused(ctx)
-		return err == nil && !paused && !slices.ContainsFunc(o.Ready(ctx), Result.closes)
-	}) {
+	shared := results[len(p.Operated):][:len(p.checks())]
+	if slices.ContainsFunc(shared, Result.closes) || !slices.ContainsFunc(results, Result.closes) ||
+		!slices.ContainsFunc(others, func(o Product) bool {
+			paused, err := o.Paused(ctx)
+			return err == nil && !paused && !slices.ContainsFunc(o.Ready(ctx), Result.closes)
+		}) {
 		return results
 	}
 	for i := range results {

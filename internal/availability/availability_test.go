@@ -171,8 +171,10 @@ func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
 // TestServiceIsReadyWhileAProductIsSold: what one product alone needs closes the service with the last one.
 func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 	var down map[string]bool
+	asked := false
 	check := func(name string) availability.Check {
 		return availability.Check{Name: name, Run: func(context.Context) error {
+			asked = asked || name == "supplier"
 			if down[name] {
 				return errDown
 			}
@@ -200,7 +202,7 @@ func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 		"the database":                  {[]string{"database"}, []availability.Product{esims}, []string{"database"}},
 		"the supplier":                  {[]string{"supplier"}, []availability.Product{esims}, nil},
 	} {
-		down = map[string]bool{}
+		down, asked = map[string]bool{}, false
 		for _, one := range tt.down {
 			down[one] = true
 		}
@@ -215,6 +217,9 @@ func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 		}
 		if !slices.Equal(closes, tt.closes) {
 			t.Errorf("%s: closed by %q, want %q", name, closes, tt.closes)
+		}
+		if asked && !down["issuer"] {
+			t.Errorf("%s: the supplier was asked", name)
 		}
 	}
 }
