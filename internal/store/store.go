@@ -134,8 +134,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	defer cancel()
 	var readOnly bool
 	// Nothing is prepared: doctor says by other means what a pooler in between cannot.
-	err := s.pool.QueryRow(ctx, "SELECT current_setting('transaction_read_only')::boolean", pgx.QueryExecModeSimpleProtocol).
-		Scan(&readOnly)
+	const ask = "SELECT current_setting('transaction_read_only')::boolean"
+	err := s.pool.QueryRow(ctx, ask, pgx.QueryExecModeSimpleProtocol).Scan(&readOnly)
 	if err == nil && readOnly {
 		return fmt.Errorf("%w: %w", ErrUnavailable,
 			fault.New(fault.DependencyDown, "The database takes no changes: it is read-only."))
