@@ -135,7 +135,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	var readOnly bool
 	// Nothing is prepared: doctor says by other means what a pooler in between cannot.
 	const ask = "SELECT current_setting('transaction_read_only')::boolean"
-	err := s.pool.QueryRow(ctx, ask, pgx.QueryExecModeSimpleProtocol).Scan(&readOnly)
+	err := s.pool.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&readOnly)
 	if err == nil && readOnly {
 		return fmt.Errorf("%w: %w", ErrUnavailable,
 			fault.New(fault.DependencyDown, "The database takes no changes: it is read-only."))
