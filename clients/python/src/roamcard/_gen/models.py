@@ -1243,6 +1243,26 @@ class OperatorJob(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorCard(Model):
+    """A card as operators see it."""
+    id: str
+    """A uuid."""
+    order_id: str
+    """The order that it was bought with."""
+    owner: str
+    """The wallet that owns it, in EIP-55 form."""
+    status: CardStatus
+    """PENDING, ACTIVE, FROZEN, CLOSED or FAILED."""
+    provider: str
+    """The name of its issuer."""
+    last4: str | None = None
+    """The last four digits of the number, once known."""
+    loaded_usd_cents: int
+    """The most that can be on it: what was loaded and not withdrawn, before its holder spent of it."""
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FloatGauge(Model):
     """What one provider can still take."""
     provider: str
