@@ -171,10 +171,12 @@ func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
 // TestServiceIsReadyWhileAProductIsSold: what one product alone needs closes the service with the last one.
 func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 	var down map[string]bool
-	asked := false
+	var asked atomic.Bool
 	check := func(name string) availability.Check {
 		return availability.Check{Name: name, Run: func(context.Context) error {
-			asked = asked || name == "supplier"
+			if name == "supplier" {
+				asked.Store(true)
+			}
 			if down[name] {
 				return errDown
 			}
@@ -202,7 +204,8 @@ func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 		"the database":                  {[]string{"database"}, []availability.Product{esims}, []string{"database"}},
 		"the supplier":                  {[]string{"supplier"}, []availability.Product{esims}, nil},
 	} {
-		down, asked = map[string]bool{}, false
+		down = map[string]bool{}
+		asked.Store(false)
 		for _, one := range tt.down {
 			down[one] = true
 		}
@@ -218,7 +221,7 @@ func TestServiceIsReadyWhileAProductIsSold(t *testing.T) {
 		if !slices.Equal(closes, tt.closes) {
 			t.Errorf("%s: closed by %q, want %q", name, closes, tt.closes)
 		}
-		if asked && !down["issuer"] {
+		if asked.Load() && !down["issuer"] {
 			t.Errorf("%s: the supplier was asked", name)
 		}
 	}
