@@ -7,6 +7,8 @@ import type { OrderKind } from "./state.js";
 
 /** How long before its end a session is not used any more: a request of this page must not ask the wallet by itself. */
 const margin = 90_000;
+/** When what is on a new card is read again: its issue fee leaves it a moment after it is active. */
+const feeAfter = 5_000;
 const pageSize = 20;
 /** How many orders one stream follows. */
 const mostFollowed = 50;
@@ -18,6 +20,7 @@ export class Owned {
   #followed = "";
   #page: Page<Order> | undefined;
   #end: ReturnType<typeof setTimeout> | undefined;
+  #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(shop: Shop) {
     this.#shop = shop;
@@ -38,6 +41,7 @@ export class Owned {
   /** Clears everything. */
   clear(): void {
     clearTimeout(this.#end);
+    clearTimeout(this.#later);
     this.#following?.abort();
     this.#followed = "";
     this.#page = undefined;
@@ -108,7 +112,11 @@ export class Owned {
       const added = known || (kind !== undefined && kind !== order.kind) ? orders : [order, ...orders];
       this.#shop.set({ orders: added.map((each) => (each.orderId === order.orderId ? { ...each, ...order } : each)) });
     }
-    if (order.status === "fulfilled" && /^card/.test(order.kind)) void this.cards();
+    if (order.status === "fulfilled" && /^card/.test(order.kind)) {
+      void this.cards();
+      clearTimeout(this.#later);
+      this.#later = setTimeout(() => void this.cards(), feeAfter);
+    }
     void this.#shop.funds();
     this.follow();
   }
