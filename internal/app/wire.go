@@ -88,9 +88,7 @@ func (a *App) parts() (p *Parts, err error) {
 	p = &Parts{
 		Log: a.log, Now: a.config.now, Own: c.Own,
 		Switches: availability.NewSwitches(a.store.Admin(), a.config.now),
-		Workers: func(kinds ...job.Kind) availability.Check {
-			return availability.Workers(a.store.Jobs(), a.config.now, kinds...)
-		},
+		Workers:  availability.Workers(a.store.Jobs(), a.config.now),
 		limits:   a.limiter(),
 		treasury: a.newReconciler(),
 		catchUp:  a.newCatchUp(),

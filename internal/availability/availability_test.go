@@ -136,13 +136,32 @@ func TestWorkersFailUnlessEveryKindHasOne(t *testing.T) {
 		"none":           {workerCounts{}, fault.WorkersUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			check := availability.Workers(tc.counts, time.Now, "fulfil", "fee")
+			check := availability.Workers(tc.counts, time.Now)("fulfil", "fee")
 			wantFault(t, check.Name, check.Run(t.Context()), tc.want)
 		})
 	}
-	if err := availability.Workers(workerCounts(nil), time.Now, "fulfil").Run(t.Context()); !errors.Is(err, errDown) {
+	if err := availability.Workers(workerCounts(nil), time.Now)("fulfil").Run(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("workers that cannot be counted: %v", err)
 	}
+}
+
+// TestProductsAreToldOfTheSameWorkers: a service that is ready because of one product sells the others, too, whose
+// workers came with that one's.
+func TestProductsAreToldOfTheSameWorkers(t *testing.T) {
+	counts := workerCounts{}
+	now := time.Now()
+	workers := availability.Workers(counts, func() time.Time { return now })
+	cards, esims := workers("fulfil", "fee"), workers("fulfil", "sync")
+	wantFault(t, "cards, before", cards.Run(t.Context()), fault.WorkersUnavailable)
+	counts["fulfil"], counts["fee"], counts["sync"] = 1, 1, 1
+	now = now.Add(time.Second - 1)
+	early := esims.Run(t.Context())
+	if late := cards.Run(t.Context()); early == nil && late != nil {
+		t.Errorf("eSIMs have workers, and then cards: %v", late)
+	}
+	now = now.Add(1)
+	wantFault(t, "eSIMs", esims.Run(t.Context()), "")
+	wantFault(t, "cards", cards.Run(t.Context()), "")
 }
 
 // check ends as it is told, and notes that it ran.

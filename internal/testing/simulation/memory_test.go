@@ -100,7 +100,7 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	kept := r.disk.Open(p.name, now)
 	s := &shop{queue: kept.Jobs()}
 	log := r.log.With("process", p.name)
-	live := func(kinds ...job.Kind) availability.Check { return availability.Workers(s.queue, now, kinds...) }
+	live := availability.Workers(s.queue, now)
 	c := r.settings
 	working := func() time.Time { return s.runner.Working() }
 	cards, err := r.cards(p, c, kept, live(settlement.Fulfilling, card.FeeJob), working)
