@@ -3,6 +3,7 @@ package availability_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -123,7 +124,7 @@ func (w workerCounts) Workers(context.Context) (map[job.Kind]int, error) {
 	if w == nil {
 		return nil, errDown
 	}
-	return w, nil
+	return maps.Clone(w), nil
 }
 
 func TestWorkersFailUnlessEveryKindHasOne(t *testing.T) {
