@@ -30,7 +30,7 @@ declare -A about=(
   [lies]="what the clients do against a service that lies, in random stories"
   [journals]="one journal by the clients of three languages at once, which do not see each other's processes"
   [signers]="the signers' kit over a KMS that others have written"
-  [simulation]="whole deployments in virtual time, of new seeds for an hour"
+  [simulation]="whole deployments in virtual time, of new seeds for two hours"
 )
 all="endtoend crash histories hostile goclient cli chain"
 all+=" devtools crowd postgres lies blocking journals signers simulation"
@@ -122,7 +122,8 @@ three_languages() {
 signers() { counted 1 tools/kms.sh; }
 simulation() {
   suites -run "TestSeedIsRepeatedExactly$|TestKeptSeeds$" ./internal/testing/simulation
-  counted 1 env SEED="$seed" tools/simulate.sh 3600
+  counted 1 env SEED="$seed" IN="memory memory" tools/simulate.sh 3600
+  counted 1 env SEED="$seed" IN="postgres crowds" tools/simulate.sh 3600
 }
 
 for part in ${PARTS:-$all}; do

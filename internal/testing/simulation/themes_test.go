@@ -20,8 +20,12 @@ const everything = "everything"
 // Some do more where the world is about them.
 const decisions, owners = "decisions", "owners"
 
+// crowds is not drawn: such a world takes as long as a dozen others, and less for each purchase.
+const crowds = "crowds"
+
 // themes are what else a world may be about.
 var themes = map[string]func(p *plan, rng *rand.Rand){
+	crowds:         aboutCrowds,
 	decisions:      aboutDecisions,
 	owners:         aboutOwners,
 	"nodes":        aboutNodes,
@@ -42,7 +46,8 @@ func themeOf(seed uint64) string {
 	if rng.IntN(3) == 0 {
 		return everything
 	}
-	return oneOf(rng, slices.Sorted(maps.Keys(themes))...)
+	drawn := slices.Sorted(maps.Keys(themes))
+	return oneOf(rng, slices.DeleteFunc(drawn, func(theme string) bool { return theme == crowds })...)
 }
 
 // about leaves of a plan what goes wrong between the processes and everybody else, and adds what it is about.
@@ -110,6 +115,12 @@ func aboutRush(p *plan, rng *rand.Rand) {
 	if rng.IntN(3) > 0 {
 		p.float = money.Cents(2500 * (p.buyers/4 + rng.IntN(p.buyers/2)))
 	}
+}
+
+// aboutCrowds: hundreds buy within a minute, so that what is done in batches is done in large ones.
+func aboutCrowds(p *plan, rng *rand.Rand) {
+	p.buyers, p.over = 400+rng.IntN(800), time.Duration(5+rng.IntN(55))*time.Second
+	p.processes, p.block, p.float = 1+rng.IntN(3), oneOf(rng, 0, 0, 10, 30), 0
 }
 
 // aboutWorkers: processes stand still for longer than their leases last, die, and hear late.

@@ -76,6 +76,17 @@ type session struct {
 	net.Conn
 	// start is the message that it began with, and hello what the server said to that.
 	start, hello []byte
+	// buf is what was read last, for the one whose turn it is.
+	buf []byte
+}
+
+// said reads what the server says, which is good until the next call.
+func (s *session) said() ([]byte, error) {
+	if s.buf == nil {
+		s.buf = make([]byte, 64<<10)
+	}
+	n, err := s.Read(s.buf)
+	return s.buf[:n], err
 }
 
 // send sends all of b.
@@ -383,13 +394,12 @@ func (w *wire) gone() (gone <-chan struct{}, end func()) {
 // answer reads what the server says until it is ready, to what nobody but the simulation asks, and what it has said
 // after that.
 func (w *wire) answer() (said, rest []byte, err error) {
-	buf := make([]byte, 64<<10)
 	for {
-		n, err := w.inner.Read(buf)
+		b, err := w.inner.said()
 		if err != nil {
 			return said, nil, err
 		}
-		said = append(said, buf[:n]...)
+		said = append(said, b...)
 		if end := readyAfter(said); end > 0 {
 			return said[:end], said[end:], nil
 		}
@@ -445,10 +455,9 @@ func (w *wire) receive() error {
 	if some {
 		return nil
 	}
-	buf := make([]byte, 64<<10)
-	n, err := w.inner.Read(buf)
+	b, err := w.inner.said()
 	if err == nil {
-		w.received(buf[:n])
+		w.received(b)
 	}
 	return err
 }
@@ -501,13 +510,12 @@ func (w *wire) abort() bool {
 		return false
 	}
 	want := w.front.asked + 2
-	buf := make([]byte, 64<<10)
 	for w.back.ready < want {
-		n, err := w.inner.Read(buf)
+		b, err := w.inner.said()
 		if err != nil {
 			return false
 		}
-		w.back.read(buf[:n])
+		w.back.read(b)
 	}
 	return true
 }
