@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -76,6 +77,12 @@ type attempt struct {
 }
 
 func (a attempt) payer() x402.Address { return a.signed.Authorization.From }
+
+// quoteID is that of the quote that the payment echoes; empty for none.
+func (a attempt) quoteID() string {
+	id, _ := a.signed.Accepted.Extra["quoteId"].(string)
+	return id
+}
 
 // barred is the reason why a payment cannot claim the order that it names, or nil.
 func (a attempt) barred() error {
@@ -168,6 +175,9 @@ func (c *Checkout) claim(ctx context.Context, a attempt) (claim, error) {
 	product := c.products[a.Kind]
 	if err := product.Availability().RecordedOf(ctx, a.payer()); err != nil {
 		return claim{}, err
+	}
+	if err := c.elsewhere(a); err != nil {
+		return c.refuse(ctx, a, err)
 	}
 	offer, err := c.offer(ctx, a.Purchase, c.promised(a, c.Now()))
 	if err != nil {
@@ -294,12 +304,35 @@ func (c *Checkout) promised(a attempt, at time.Time) *order.Offer {
 	if a.known != nil {
 		return offerOf(*a.known)
 	}
-	id, _ := a.signed.Accepted.Extra["quoteId"].(string)
-	quoted, err := c.quotes.openAt(id, a.Kind, a.fingerprint(), at)
+	quoted, err := c.quotes.openAt(a.quoteID(), a.Kind, a.fingerprint(), at)
 	if err != nil {
 		return nil
 	}
 	return &quoted
+}
+
+// elsewhere fails with a *payment.Rejection when a payment says itself that it was signed for something else of the same
+// price: by the quote of another product, or by the page of another order. Nobody but its payer loses by that.
+func (c *Checkout) elsewhere(a attempt) error {
+	refused := func(what string) error {
+		return &payment.Rejection{Reason: x402.ReasonRequirements, Detail: "The payment was signed for " + what +
+			". It was not taken: sign what this answer asks for."}
+	}
+	if kind, ok := c.quotes.kindOf(a.quoteID()); ok && kind != a.Kind {
+		return refused("another product")
+	}
+	at := a.signed.Resource.URL
+	if id, ok := payableID(at); ok && at != a.Resource.URL && (a.known == nil || id != a.known.ID) {
+		return refused("another order")
+	}
+	return nil
+}
+
+// payableID is the order whose page an address is.
+func payableID(address string) (id order.ID, ok bool) {
+	_, rest, ok := strings.Cut(address, "/pay/ord_")
+	rest, _, _ = strings.Cut(rest, "?")
+	return order.ID("ord_" + rest), ok
 }
 
 // offerOf is the offer that an order was created for.
@@ -314,7 +347,12 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	if err := product.Availability().Open(ctx); err != nil {
 		return order.Offer{}, err
 	}
-	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
+	offer, err := product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
+	if f, ok := fault.As(err); ok && f.Code == fault.TermsChanged && p.of != nil {
+		f.Detail += " This order cannot be paid as it is; create another one."
+		return offer, f.Then(fault.FixRequest)
+	}
+	return offer, err
 }
 
 // claimRequest asks for the order of an attempt, whose offer is known.
@@ -341,7 +379,7 @@ func (c *Checkout) claimRequest(a attempt, reserved order.Claim) ClaimRequest {
 
 // newOrder makes the order of a purchase, without storing it.
 func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, item json.RawMessage) order.Order {
-	now := c.Now()
+	now := c.Now().Truncate(time.Microsecond) // as the store keeps it: a repeat shows the same
 	return order.Order{
 		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
 		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now,

@@ -309,6 +309,44 @@ func TestForgedQuoteChangesNoPrice(t *testing.T) {
 	})
 }
 
+// TestPaymentForSomethingElseIsNotTaken: a payment that says itself what it was signed for buys nothing else of the same
+// price, and buys that afterwards.
+func TestPaymentForSomethingElseIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b, other := s.NewBuyer(t), s.NewBuyer(t)
+		s.MustBuy(t, s.PaidCard(t, b, "card"))
+		topUp := checkouttest.TopUp("more", 2500)
+		card := s.PaidCard(t, b, "second")
+		topUp.Payment = card.Payment
+		_, err := s.Buy(t.Context(), topUp)
+		checkouttest.WantFault(t, err, fault.PaymentRejected)
+
+		first, second := mustCreate(t, s, newOrder(other, "one")), mustCreate(t, s, newOrder(other, "two"))
+		page := func(o order.Order) x402.Resource {
+			return x402.Resource{URL: "https://shop.example/pay/" + string(o.ID)}
+		}
+		paid := func(o order.Order) string {
+			_, err := s.Pay(t.Context(), o.ID, "", page(o))
+			ch, _ := errors.AsType[*checkout.Challenge](err)
+			required, err := x402.DecodeRequired(ch.Headers().Get(x402.HeaderRequired))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return other.Pay(t, required)
+		}
+		header := paid(first)
+		_, err = s.Pay(t.Context(), second.ID, header, page(second))
+		checkouttest.WantFault(t, err, fault.PaymentRejected)
+		if s.Spent(b) != price || s.Spent(other) != 0 {
+			t.Errorf("spent %d and %d", s.Spent(b), s.Spent(other))
+		}
+		if _, err := s.Pay(t.Context(), first.ID, header, page(first)); err != nil {
+			t.Errorf("the order that it was signed for: %v", err)
+		}
+	})
+}
+
 func TestUnknownSettlementIsNeverAChallenge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})

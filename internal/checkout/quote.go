@@ -54,18 +54,25 @@ func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (ord
 
 // openAt is open for a quote that has to be valid at a time.
 func (q quotes) openAt(id string, kind order.Kind, request order.Fingerprint, at time.Time) (order.Offer, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
-	if err != nil || len(raw) <= macSize || !isSigned(raw, quoteContext, q.key, q.former) {
-		return order.Offer{}, errQuote
-	}
-	var got quote
-	if err := json.Unmarshal(raw[macSize:], &got); err != nil {
-		return order.Offer{}, errQuote
-	}
-	if got.Kind != kind || at.Unix() > got.Expires || !hmac.Equal(got.Request, request[:]) {
+	got, err := q.read(id)
+	if err != nil || got.Kind != kind || at.Unix() > got.Expires || !hmac.Equal(got.Request, request[:]) {
 		return order.Offer{}, errQuote
 	}
 	return order.Offer{Price: got.Price, Item: got.Item, Description: got.Description}, nil
+}
+
+// kindOf is what a quote of ours offers, however old it is.
+func (q quotes) kindOf(id string) (kind order.Kind, ok bool) {
+	got, err := q.read(id)
+	return got.Kind, err == nil
+}
+
+func (q quotes) read(id string) (got quote, err error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	if err != nil || !isSigned(raw, quoteContext, q.key, q.former) {
+		return quote{}, errQuote
+	}
+	return got, json.Unmarshal(raw[macSize:], &got)
 }
 
 // macSize keeps 128 bits: a forged quote still has to pass every check of a payment.
