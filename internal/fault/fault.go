@@ -111,6 +111,9 @@ func (f *Fault) MoneyMoved() *Fault {
 // Then sets the next action, where it differs from the usual one of the code.
 func (f *Fault) Then(a NextAction) *Fault { f.NextAction = a; return f }
 
+// Final says that the same request cannot succeed any more, whatever the code usually says.
+func (f *Fault) Final() *Fault { f.Retryable, f.NextAction = false, FixRequest; return f }
+
 // With adds the wrong members of the request.
 func (f *Fault) With(fields ...Field) *Fault { f.Fields = append(f.Fields, fields...); return f }
 

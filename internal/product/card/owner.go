@@ -81,7 +81,11 @@ func (c *Cards) own(ctx context.Context, id uuid.UUID, owner x402.Address, withi
 		return Card{}, err
 	}
 	if card.Status != Active {
-		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+		f := fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+		if card.Status == Closed || card.Status == Failed {
+			return Card{}, f.Final()
+		}
+		return Card{}, f
 	}
 	return card, nil
 }

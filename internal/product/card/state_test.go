@@ -57,8 +57,13 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 			for name, use := range uses {
 				s, id := owned(t, card.Active)
 				s.issuer.SetState(s.ref(id), state)
-				if err := use.use(s, id); fault.Of(err) != use.refused {
+				err := use.use(s, id)
+				if fault.Of(err) != use.refused {
 					t.Errorf("%s: %v, want %s", name, err, use.refused)
+				}
+				// Whoever waits for a card that is closed waits for ever.
+				if f, _ := fault.As(err); f.Code == fault.CardNotActive && f.Retryable != (want == card.Frozen) {
+					t.Errorf("%s, %s: %+v", name, want, f)
 				}
 				if mine, err := s.List(t.Context(), owner); err != nil || mine[0].Status != want {
 					t.Errorf("after %s the card is %s, %v", name, mine[0].Status, err)

@@ -232,7 +232,11 @@ func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 // fresh fails while the last sync of every supplier is older than StaleAfter.
 func (e *Esims) fresh(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
-	if err != nil || slices.ContainsFunc(e.onSale(ctx), func(p *provider) bool { return e.isFresh(on, p) }) {
+	if err != nil {
+		return err
+	}
+	selling, err := e.onSale(ctx)
+	if err != nil || slices.ContainsFunc(selling, func(p *provider) bool { return e.isFresh(on, p) }) {
 		return err
 	}
 	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
@@ -251,8 +255,12 @@ func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	selling, err := e.forSale(ctx, on)
+	if err != nil {
+		return nil, err
+	}
 	var found []Plan
-	for _, p := range e.forSale(ctx, on) {
+	for _, p := range selling {
 		if (f.Country == "" || p.Covers(f.Country)) && (f.Type == "" || p.Type == f.Type) {
 			found = append(found, p)
 		}

@@ -22,8 +22,8 @@ const (
 
 // answers fails while no supplier answers the call that a purchase makes.
 func (e *Esims) answers(ctx context.Context) error {
-	var wrong error
-	for _, p := range e.onSale(ctx) {
+	selling, wrong := e.onSale(ctx)
+	for _, p := range selling {
 		_, err := p.funds.Get(ctx)
 		if err == nil {
 			return nil
@@ -40,8 +40,8 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var short error
-	for _, p := range e.onSale(ctx) {
+	selling, short := e.onSale(ctx)
+	for _, p := range selling {
 		cheapest := slices.IndexFunc(on.plans, func(plan Plan) bool { return plan.Provider == p.Name })
 		if cheapest < 0 {
 			continue

@@ -226,7 +226,15 @@ func (e *Esims) delivered(ctx context.Context, o order.Order) (Profile, error) {
 func (e *Esims) made(ctx context.Context, o order.Order) (Profile, error) {
 	notYet := fault.New(fault.OrderNotFulfilled,
 		"The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
-	if o.Status != order.Fulfilled {
+	switch o.Status {
+	case order.Fulfilled:
+	case order.Refunded, order.Expired:
+		return Profile{}, fault.Newf(fault.OrderNotFulfilled, "The order is %s and has no eSIM.", o.Status).
+			About(string(o.ID)).Final()
+	case order.RefundPending:
+		return Profile{}, fault.New(fault.OrderNotFulfilled, "The order has no eSIM. Its payment is being sent back.").
+			About(string(o.ID))
+	default:
 		return Profile{}, notYet
 	}
 	found, err := e.Store.Profiles(ctx, o.ID)

@@ -116,8 +116,16 @@ func (e *Esims) sold(ctx context.Context, p *provider) error {
 }
 
 // onSale are the providers that plans are sold of, without those over which operators have closed the sale.
-func (e *Esims) onSale(ctx context.Context) []*provider {
-	return slices.DeleteFunc(e.selling(), func(p *provider) bool { return e.sold(ctx, p) != nil })
+func (e *Esims) onSale(ctx context.Context) (all []*provider, err error) {
+	for _, p := range e.selling() {
+		switch err := e.sold(ctx, p); {
+		case err == nil:
+			all = append(all, p)
+		case fault.Of(err) != fault.EsimPaused:
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // sellers are the names of the providers that plans are sold of.
@@ -129,9 +137,12 @@ func (e *Esims) sellers() (all []string) {
 }
 
 // forSale are the plans of a catalogue that the routing sells now, in their order.
-func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
+func (e *Esims) forSale(ctx context.Context, on catalogue) ([]Plan, error) {
 	able, open := map[string]bool{}, map[string]bool{}
-	selling := e.onSale(ctx)
+	selling, err := e.onSale(ctx)
+	if err != nil {
+		return nil, err
+	}
 	funded := make([]bool, len(selling))
 	var asked sync.WaitGroup // at once: they share a caller's deadline
 	for i, p := range selling {
@@ -156,7 +167,7 @@ func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
 			}
 		}
 		return true
-	})
+	}), nil
 }
 
 // isFresh reports whether a provider's plans are as it showed them lately.

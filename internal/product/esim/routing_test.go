@@ -2,6 +2,7 @@ package esim_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -229,11 +230,17 @@ func retiredSupplierDelivers(m *market) {
 	}
 }
 
-// closed keeps the switches of closed providers.
-type closed struct{ names []string }
+// closed keeps the switches of closed providers. down says that they cannot be read.
+type closed struct {
+	names []string
+	down  error
+}
 
 // Switches implements availability.SwitchStore.
 func (c *closed) Switches(context.Context) (all []availability.Switch, err error) {
+	if c.down != nil {
+		return nil, c.down
+	}
 	for _, name := range c.names {
 		all = append(all, availability.Switch{Product: availability.OfProvider(name), Paused: true})
 	}
@@ -270,7 +277,12 @@ func TestClosedSupplierSellsNothing(t *testing.T) {
 			if paused, err := m.Availability().Paused(t.Context()); err != nil || paused {
 				t.Errorf("paused while one is open: %t, %v", paused, err)
 			}
-			off.names = []string{"one", "two"}
+			off.down = fault.New(fault.DependencyDown, "The database does not answer.")
+			m.later()
+			if _, err := m.Plans(t.Context(), esim.Filter{}); !errors.Is(err, off.down) {
+				t.Errorf("plans, while nobody knows what is closed: %v", err)
+			}
+			off.names, off.down = []string{"one", "two"}, nil
 			m.later()
 			if _, err := m.offered(`{}`, nil); fault.Of(err) != fault.EsimPaused {
 				t.Errorf("all are closed: %v", err)

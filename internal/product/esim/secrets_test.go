@@ -122,6 +122,26 @@ func TestCredentialsWaitForTheEnd(t *testing.T) {
 	})
 }
 
+// TestWhatWasSentBackHasNoCredentials: nobody is told to ask again for an eSIM that never comes.
+func TestWhatWasSentBackHasNoCredentials(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
+		o := s.paid()
+		for status, waits := range map[order.Status]bool{
+			order.Provisioning: true, order.OperatorReview: true, order.RefundPending: true, order.Refunded: false,
+			order.Expired: false,
+		} {
+			o.Status = status
+			_, err := s.Credentials(s.Context(), o)
+			f, ok := fault.As(err)
+			if !ok || f.Code != fault.OrderNotFulfilled || f.Retryable != waits || (f.NextAction == fault.PollOrder) != waits ||
+				f.OrderID != string(o.ID) {
+				t.Errorf("%s: %v, %+v", status, err, f)
+			}
+		}
+	})
+}
+
 func TestDeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o, other := s.paid(), s.paid()

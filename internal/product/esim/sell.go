@@ -187,7 +187,10 @@ func (e *Esims) offered(
 	if quoted != nil {
 		return honour(on, *quoted)
 	}
-	on.plans = e.forSale(ctx, on)
+	var err error
+	if on.plans, err = e.forSale(ctx, on); err != nil {
+		return Plan{}, order.Offer{}, err
+	}
 	var r PurchaseRequest
 	if len(request) > 0 {
 		if err := json.Unmarshal(request, &r); err != nil {

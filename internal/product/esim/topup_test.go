@@ -255,7 +255,7 @@ func TestClosedSupplierAddsNothing(t *testing.T) {
 		if err != nil {
 			x.Fatal(err)
 		}
-		x.Esims.Switches = availability.NewSwitches(&closed{[]string{profiles[o.ID].Provider}}, time.Now)
+		x.Esims.Switches = availability.NewSwitches(&closed{names: []string{profiles[o.ID].Provider}}, time.Now)
 		if _, err := x.wanted(o.ID, nil); fault.Of(err) != fault.EsimPaused {
 			x.Errorf("%v", err)
 		}
