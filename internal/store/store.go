@@ -63,6 +63,8 @@ type Store struct {
 	changes   *batcher[change, struct{}]
 	lookups   *batcher[lookUpRequest, any]
 	contended contended
+	// full says that the database had no space for what it was last asked to keep.
+	full *atomic.Bool
 }
 
 // Open connects and checks that the database answers; CheckSchema checks whether it is migrated.
@@ -77,6 +79,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	full := &atomic.Bool{}
+	noteNoSpace(config.ConnConfig, full)
 	listening, err := c.listenConfig()
 	if err != nil {
 		return nil, err
@@ -94,7 +98,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		log:  c.Log,
 		now:  c.Now,
 
-		products: c.Products, rule: c.SecondOperator,
+		products: c.Products, rule: c.SecondOperator, full: full,
 	}
 	s.claims = &batcher[checkout.ClaimRequest, checkout.ClaimResult]{
 		key: claimKey, run: s.Orders().claimTogether,
@@ -139,6 +143,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err == nil && readOnly {
 		return fmt.Errorf("%w: %w", ErrUnavailable,
 			fault.New(fault.DependencyDown, "The database takes no changes: it is read-only."))
+	}
+	if err == nil && s.full.Load() {
+		return s.hasSpace(ctx)
 	}
 	return mapError(err)
 }
