@@ -15,7 +15,8 @@ import (
 const maxLag = 10 * time.Second
 
 // Ready reports what keeps payments from being settled: silent nodes, too few of them, nodes that show different
-// chains, a latest block older than maxAge, or a reorganisation. A zero maxAge disables the check of the age. The error
+// chains, a latest block older than maxAge, blocks that are all further ahead than that, or a reorganisation. A zero
+// maxAge disables the checks of the age. The error
 // contains a *fault.Fault for the payer.
 func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 	err := c.survey(ctx, maxAge)
@@ -31,7 +32,7 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 
 // HeadAges are the ages of the latest blocks that the nodes show, by their places among the configured ones, from 1. A
 // node that does not answer has the age of what it showed last; one that has shown nothing yet, the time for which it
-// has been asked.
+// has been asked. It is negative where a block is of the future, by this machine's clock.
 func (c *Chain) HeadAges(ctx context.Context) map[string]time.Duration {
 	_, _ = c.heads(ctx, c.config.CallTimeout) // each answer is kept in shown
 	ages := map[string]time.Duration{}
@@ -40,7 +41,7 @@ func (c *Chain) HeadAges(ctx context.Context) map[string]time.Duration {
 		if s := e.shown.Load(); s != nil {
 			since = s.head.time()
 		}
-		ages[e.name] = max(0, c.config.Now().Sub(since))
+		ages[e.name] = c.config.Now().Sub(since)
 	}
 	return ages
 }
@@ -56,6 +57,11 @@ func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	}
 	if err != nil {
 		return err
+	}
+	// A payment is valid for minutes, by the chain's clock. One node may show blocks of tomorrow.
+	earliest := slices.MinFunc(heads, func(a, b tip) int { return a.head.time().Compare(b.head.time()) }).head.time()
+	if ahead := earliest.Sub(c.config.Now()); maxAge > 0 && ahead > maxAge {
+		return fmt.Errorf("this machine's clock is %s behind the chain's blocks", ahead.Round(time.Second))
 	}
 	if n := len(c.pool.endpoints); len(heads) < c.quorum() {
 		return fmt.Errorf("%d of %d nodes can be asked, and a transfer must be shown by two", len(heads), n)

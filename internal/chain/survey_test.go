@@ -145,6 +145,39 @@ func TestReadyFailsWithoutUsableNodes(t *testing.T) {
 	b.wantReady(c, fault.DependencyDown, "lag")
 }
 
+// TestReadyComparesTheClockWithTheChains: a machine whose clock is slow would ask for payments that are over. One node
+// that shows blocks of tomorrow closes nothing.
+func TestReadyComparesTheClockWithTheChains(t *testing.T) {
+	b := newBench(t)
+	b.mine(3)
+	tomorrow := b.lying(func(q question) string {
+		if q.Method != "eth_getBlockByNumber" || !q.has("latest") {
+			return ""
+		}
+		at := hexutil.EncodeUint64(uint64(time.Now().Add(24 * time.Hour).Unix()))
+		return fmt.Sprintf(`"result":{"number":"0xffffff","hash":%q,"timestamp":%q}`, b.header("latest").Hash, at)
+	})
+	c, lied := b.over(b.url), b.over(b.url, b.url, tomorrow)
+	for name, tt := range map[string]struct {
+		on     *chain.Chain
+		behind int64
+		why    string
+	}{
+		"in time": {c, 0, ""}, "a little behind": {c, 30, ""}, "behind": {c, 600, "clock is"},
+		"one node of tomorrow": {lied, 0, ""}, "one node of tomorrow, and behind": {lied, 600, "clock is"},
+	} {
+		b.ahead.Add(-tt.behind)
+		err := tt.on.Ready(t.Context(), time.Hour)
+		if tt.behind > 60 {
+			err = tt.on.Ready(t.Context(), time.Minute)
+		}
+		b.ahead.Add(tt.behind)
+		if (tt.why == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestUsableNamesTokenIssuer pauses the token, and blocks accounts of ours and of payers.
 func TestUsableNamesTokenIssuer(t *testing.T) {
 	b := newBench(t)
