@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -232,13 +233,19 @@ func (a *App) pathOf(kind order.Kind) string {
 	return ""
 }
 
-// pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
-// says more.
+// pausedPaths names what is not sold by where it is bought. What cannot be read soon counts as sold: the purchase itself
+// says more, and documents do not wait for a database.
 func pausedPaths(products []Made) func(context.Context) map[string]bool {
 	return func(ctx context.Context) map[string]bool {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
 		all := map[string]bool{}
 		for _, p := range products {
-			if paused, err := p.Availability().Paused(ctx); err == nil && paused {
+			paused, err := p.Availability().Paused(ctx)
+			if err != nil {
+				break // the others would be waited for as long
+			}
+			if paused {
 				all[p.Path()] = true
 			}
 		}

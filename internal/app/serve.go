@@ -42,17 +42,21 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}
-	log = out.Logger(log)
-	defer func() {
+	stop := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		err = errors.Join(err, out.Stop(ctx))
-	}()
-	a, err := New(ctx, cfg, Options{Log: log, Telemetry: out})
+		if err := out.Stop(ctx); err != nil { // the collector's fault: what was to be done is done
+			log.Warn("telemetry not sent", "error", err)
+		}
+	}
+	a, err := New(ctx, cfg, Options{Log: out.Logger(log), Telemetry: out})
 	if err != nil {
+		stop()
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	defer stop() // before the database is closed, which the last gauges are read from
+	log = out.Logger(log)
 	if len(cfg.PlaintextHosts) > 0 {
 		log.Warn("hosts may be reached without TLS", "hosts", cfg.PlaintextHosts)
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// drained is a process of the program that has been asked to end, and says that it is stopping.
+// drained is a process of the program that has been asked to end, and says that it is stopping. Its collector is down.
 func drained(t *testing.T, w *world, delay string) (p *apptest.Process, url string) {
 	t.Helper()
 	addr := apptest.FreeAddr(t)
-	p = apptest.Start(t, append(w.environment(addr), "ROAMCARD_SERVER__DRAIN_DELAY="+delay), "serve")
+	p = apptest.Start(t, append(w.environment(addr), "ROAMCARD_SERVER__DRAIN_DELAY="+delay,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9"), "serve")
 	t.Cleanup(func() { p.Kill(t) })
 	url = "http://" + addr
 	answers := func(status int, text string) {
@@ -50,7 +51,8 @@ func TestProcessServesUntilItsCallersHaveNoticed(t *testing.T) {
 	w.instances = []*instance{{url: url, stop: func() {}}}
 	w.send(purchase("while it stops", "")).into(t, http.StatusPaymentRequired, nil)
 	awaitEnd(t, p)
-	if !p.Cmd.ProcessState.Success() {
+	if !p.Cmd.ProcessState.Success() || !strings.Contains(p.Log.Tail(), "telemetry not sent") ||
+		strings.Contains(p.Log.Tail(), "gauge not read") {
 		t.Errorf("it ended with %s\n%s", p.Cmd.ProcessState, p.Log.Tail())
 	}
 }
