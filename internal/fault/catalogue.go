@@ -205,7 +205,7 @@ var catalogue = index(
 	Kind{BINUnavailable, http.StatusServiceUnavailable,
 		"The issuer has no card range available.", true, false, WaitAndRetry},
 	Kind{FloatUnavailable, http.StatusServiceUnavailable,
-		"The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
+		"The provider's float is not enough for it.", true, false, WaitAndRetry},
 	Kind{FloatReserved, http.StatusServiceUnavailable,
 		"What may be reserved for payments that are not settled yet is reserved. " +
 			"This one was not taken.", true, false, RetrySameRequest},

@@ -25,8 +25,8 @@ func (m mounted) Handle(path string, handler http.Handler) { m[path] = handler }
 // addProcedures adds a route for each procedure of a server, so that logs and traces name it, and refuses unknown
 // ones of its services in the caller's protocol.
 func (s *Server) addProcedures(server *connect.Server) error {
-	handlers := mounted{}
-	connecthttp.Mount(handlers, server, rpcx.OverHTTP(rpcx.MaxMessage)...)
+	// A server's methods have one limit, so there are as many as there are limits.
+	limited := map[int]mounted{}
 	for spec := range server.Specs() {
 		method, ok := spec.Schema.(protoreflect.MethodDescriptor)
 		if !ok {
@@ -37,7 +37,12 @@ func (s *Server) addProcedures(server *connect.Server) error {
 			return err
 		}
 		s.rates[spec.Procedure] = rpcx.RateOf(policy)
-		if err := s.router.Handle(spec.Procedure, withStatus(handlers[spec.Procedure])); err != nil {
+		most := rpcx.MaxBody(policy)
+		if limited[most] == nil {
+			limited[most] = mounted{}
+			connecthttp.Mount(limited[most], server, rpcx.OverHTTP(most)...)
+		}
+		if err := s.router.Handle(spec.Procedure, withStatus(limited[most][spec.Procedure])); err != nil {
 			return err
 		}
 		if err := s.addService(string(method.Parent().FullName())); err != nil {

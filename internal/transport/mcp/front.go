@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/transport/static"
@@ -189,6 +192,9 @@ func parse(body []byte) (message, *malformed) {
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
 		return message{}, &malformed{invalidRequest, "The body must be one JSON-RPC object."}
 	}
+	if repeats(body) {
+		return message{}, &malformed{invalidRequest, "A member is there twice."}
+	}
 	var m message
 	if id, ok := members["id"]; ok {
 		if id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
@@ -203,7 +209,29 @@ func parse(body []byte) (message, *malformed) {
 	if json.Unmarshal(members["method"], &m.method) != nil || m.method == "" {
 		return m, &malformed{invalidRequest, "The method must be named."}
 	}
+	params, named := members["params"]
+	if named && params[0] == '{' && protojson.Unmarshal(params, &structpb.Struct{}) != nil {
+		return m, &malformed{invalidRequest,
+			"In the params a member is there twice, a text is not Unicode, or a number is too large."}
+	}
 	return m, nil
+}
+
+// repeats reports whether an object has a member twice. Which of the two counts is the choice of whoever reads it: what
+// is checked here and what is read then could differ.
+func repeats(object []byte) bool {
+	members := json.NewDecoder(bytes.NewReader(object))
+	_, _ = members.Token() // the object's beginning; that it is one was seen before
+	seen := map[json.Token]bool{}
+	for members.More() {
+		name, err := members.Token()
+		var value json.RawMessage
+		if err != nil || seen[name] || members.Decode(&value) != nil {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
 }
 
 // refuse answers with a JSON-RPC error.

@@ -43,6 +43,11 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		"response":          {call{body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, invalidRequest, "1"},
 		"id is null": {call{body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`}, 400, invalidRequest,
 			"null"},
+		"a member twice": {call{body: `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`}, 400, invalidRequest, "null"},
+		"an argument twice": {call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_esim_plans",` +
+			`"arguments":{"countryCode":"FR","countryCode":"DE"}}}`}, 400, invalidRequest, "1"},
+		"an argument of no Unicode": {call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\ud800"}}`},
+			400, invalidRequest, "1"},
 		"id is an object": {call{body: `{"jsonrpc":"2.0","id":{},"method":"ping"}`}, 400, invalidRequest, "null"},
 		"too large": {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` +
 			strings.Repeat("a", rpcx.MaxMessage) + `"}}`}, 413, invalidRequest, "null"},

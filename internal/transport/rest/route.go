@@ -24,9 +24,6 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// defaultMaxBody bounds the body of a method whose policy does not.
-const defaultMaxBody = 16 << 10
-
 // route serves one binding.
 type route struct {
 	binding
@@ -51,6 +48,9 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	call := connect.CallInfo{Protocol: "rest", PeerAddr: r.RemoteAddr}
 	for name, values := range r.Header {
+		if r.Method == http.MethodHead && name == x402.HeaderSignature {
+			continue // who asks without wanting the answer would pay without seeing what it bought
+		}
 		call.RequestHeader().SetValues(name, values)
 	}
 	x := exchange{route: rt, request: r, body: body}
@@ -109,10 +109,7 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 
 // read reads the body, up to the method's limit.
 func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fault) {
-	most := int64(defaultMaxBody)
-	if own := rt.policy.GetMaxBodyBytes(); own > 0 {
-		most = int64(own)
-	}
+	most := int64(rpcx.MaxBody(rt.policy))
 	if r.ContentLength > most {
 		return nil, tooLarge(most)
 	}

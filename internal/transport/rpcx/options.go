@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// MaxMessage is how many bytes a message may have. REST has a tighter limit for each method.
+// MaxMessage is how many bytes a message of any method may have, see MaxBody.
 const MaxMessage = 32 << 10
 
 // Config is what enforcing the policies needs.

@@ -1,6 +1,7 @@
 package rpcx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,12 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	}
 	return p, checkRoles(m, p)
 }
+
+// defaultMaxBody bounds the body of a method whose policy does not.
+const defaultMaxBody = 16 << 10
+
+// MaxBody is how many bytes a request of a method may have: its body, or its message.
+func MaxBody(p *roamcardv1.Policy) int { return cmp.Or(int(p.GetMaxBodyBytes()), defaultMaxBody) }
 
 // RateOf is the rate class under which the edge counts a method's requests by address.
 func RateOf(p *roamcardv1.Policy) limit.Class {

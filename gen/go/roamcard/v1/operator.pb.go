@@ -8575,12 +8575,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\xea\t\n" +
+	"\t_operator\"\x9e\n" +
+	"\n" +
 	"\x15ListOrderQueueRequest\x12\xfa\x01\n" +
 	"\x06status\x18\x01 \x01(\tB\xdc\x01\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_review\x9a\xb5\x18a\x12_the status to list; by default operator_review, or any with --owner, --transaction or --requestH\x00R\x06status\x88\x01\x01\x12+\n" +
-	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12a\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01\x12L\n" +
+	"page_token\x18\x03 \x01(\tB=\xbaH\x18r\x162\x14^ord_[0-9a-f]{1,60}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x02R\tpageToken\x88\x01\x01\x12L\n" +
 	"\x04sort\x18\x04 \x01(\tB3\xbaH\x12r\x10R\x06newestR\x06oldest\x9a\xb5\x18\x1a\x12\x10which come first\x1a\x06oldestH\x03R\x04sort\x88\x01\x01\x12\xb9\x01\n" +
 	"\x04kind\x18\x05 \x01(\tB\x9f\x01\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18D\x12\x18only orders of this kind\"\n" +
 	"card_issue\"\n" +

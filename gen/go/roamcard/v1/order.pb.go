@@ -2274,14 +2274,13 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12$\n" +
 	"\vwatch_token\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
 	"watchToken\x12O\n" +
-	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"\xf1\x01\n" +
+	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"\xa4\x02\n" +
 	"\x11ListOrdersRequest\x12*\n" +
 	"\x06status\x18\x01 \x01(\tB\r\xbaH\n" +
 	"r\bR\x06activeH\x00R\x06status\x88\x01\x01\x12+\n" +
-	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12.\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12a\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\tpageToken\x88\x01\x01\x12\"\n" +
+	"page_token\x18\x03 \x01(\tB=\xbaH\x18r\x162\x14^ord_[0-9a-f]{1,60}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x02R\tpageToken\x88\x01\x01\x12\"\n" +
 	"\x04kind\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\x04kind\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
@@ -2291,12 +2290,11 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x12ListOrdersResponse\x12*\n" +
 	"\x06orders\x18\x01 \x03(\v2\x12.roamcard.v1.OrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\x8f\x01\n" +
+	"\x10_next_page_token\"\xc2\x01\n" +
 	"\x13ListReceiptsRequest\x12+\n" +
-	"\tpage_size\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x00R\bpageSize\x88\x01\x01\x12.\n" +
+	"\tpage_size\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x00R\bpageSize\x88\x01\x01\x12a\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x01R\tpageToken\x88\x01\x01B\f\n" +
+	"page_token\x18\x02 \x01(\tB=\xbaH\x18r\x162\x14^ord_[0-9a-f]{1,60}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x01R\tpageToken\x88\x01\x01B\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
 	"\v_page_token\"\x8f\x01\n" +

@@ -167,8 +167,8 @@ type EsimServiceClient interface {
 	// with a key of at least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
 	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
-	// order again.
+	// price stays, unless the supplier asks more than it by then (`terms_changed`: create another order); no stock is
+	// reserved before it is paid. The same Idempotency-Key gives the same order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)
@@ -220,8 +220,8 @@ type EsimServiceHandler interface {
 	// with a key of at least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
 	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
-	// order again.
+	// price stays, unless the supplier asks more than it by then (`terms_changed`: create another order); no stock is
+	// reserved before it is paid. The same Idempotency-Key gives the same order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)

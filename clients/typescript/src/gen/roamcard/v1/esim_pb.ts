@@ -1098,8 +1098,8 @@ export const EsimService: GenService<{
   },
   /**
    * Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-   * price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
-   * order again.
+   * price stays, unless the supplier asks more than it by then (`terms_changed`: create another order); no stock is
+   * reserved before it is paid. The same Idempotency-Key gives the same order again.
    *
    * @generated from rpc roamcard.v1.EsimService.CreateEsimOrder
    */
