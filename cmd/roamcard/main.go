@@ -44,6 +44,9 @@ func run() int {
 
 // wantsJSON says whether a command was asked for JSON. A mistake on the command line may stand before the flag.
 func wantsJSON(cmd *cobra.Command, args []string) bool {
+	if output := cmd.Flags().Lookup("output"); output != nil && output.Value.String() == "json" {
+		return true
+	}
 	asked := cmd.Flags().Lookup("json")
 	return asked != nil && (asked.Value.String() == "true" || slices.Contains(args, "--json"))
 }

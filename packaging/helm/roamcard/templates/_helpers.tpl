@@ -25,6 +25,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* private are the listeners of operators that are on, by their names. */}}
 {{- define "roamcard.private" -}}
+{{- if eq 8402 (int .Values.metrics.port) }}{{ fail "metrics.port: buyers are served at 8402" }}{{ end -}}
 {{- $ports := list 8402 (int .Values.metrics.port) -}}
 {{- range $listener := list "admin" "console" }}
 {{- $of := get $.Values $listener }}
