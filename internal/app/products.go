@@ -233,8 +233,8 @@ func (a *App) pathOf(kind order.Kind) string {
 	return ""
 }
 
-// pausedPaths names what is not sold by where it is bought. What cannot be read soon counts as sold: the purchase itself
-// says more, and documents do not wait for a database.
+// pausedPaths names what is not sold by where it is bought. What cannot be read soon counts as sold: the purchase
+// itself says more, and documents do not wait for a database.
 func pausedPaths(products []Made) func(context.Context) map[string]bool {
 	return func(ctx context.Context) map[string]bool {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)

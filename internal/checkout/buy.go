@@ -311,8 +311,8 @@ func (c *Checkout) promised(a attempt, at time.Time) *order.Offer {
 	return &quoted
 }
 
-// elsewhere fails with a *payment.Rejection when a payment says itself that it was signed for something else of the same
-// price: by the quote of another product, or by the page of another order. Nobody but its payer loses by that.
+// elsewhere fails with a *payment.Rejection when a payment says itself that it was signed for something else of the
+// same price: by the quote of another product, or by the page of another order. Nobody but its payer loses by that.
 func (c *Checkout) elsewhere(a attempt) error {
 	refused := func(what string) error {
 		return &payment.Rejection{Reason: x402.ReasonRequirements, Detail: "The payment was signed for " + what +

@@ -309,8 +309,8 @@ func TestForgedQuoteChangesNoPrice(t *testing.T) {
 	})
 }
 
-// TestPaymentForSomethingElseIsNotTaken: a payment that says itself what it was signed for buys nothing else of the same
-// price, and buys that afterwards.
+// TestPaymentForSomethingElseIsNotTaken: a payment that says itself what it was signed for buys nothing else of the
+// same price, and buys that afterwards.
 func TestPaymentForSomethingElseIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{})
