@@ -277,8 +277,10 @@ func paysElsewhere(r *trial) {
 	p.owns(r)
 	cheap := p.terms(r, esimPath, keyed("cheap"))
 	costly := p.terms(r, topupPath, map[string]any{"idempotencyKey": "costly", "amountUsdCents": 25000})
-	var open order
+	var open, alike order
 	p.post(r, "/api/orders", map[string]any{"amountUsdCents": 5000}).into(r, &open)
+	p.post(r, "/api/orders", map[string]any{"amountUsdCents": 2500}).into(r, &alike)
+	even := p.terms(r, topupPath, map[string]any{"idempotencyKey": "even", "amountUsdCents": 2500})
 	before := r.goods()
 	moved := p.moved()
 	for _, c := range []struct {
@@ -292,6 +294,8 @@ func paysElsewhere(r *trial) {
 		{"/pay/" + open.OrderID, nil, cheap},
 		{"/api/x402/pay/" + open.OrderID, nil, costly},
 		{esimPath, keyed("esim"), costly},
+		{cardPath, keyed("even"), even},
+		{cardPath, keyed("alike"), p.terms(r, "/pay/"+alike.OrderID, nil)},
 	} {
 		a := p.offers(r.Context(), c.path, c.body, p.pays(r, c.offered).header(r))
 		if a.status != http.StatusPaymentRequired && a.status != http.StatusConflict {
