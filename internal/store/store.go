@@ -129,12 +129,17 @@ func (s *Store) Close() {
 	s.pool.Close()
 }
 
+// pingTimeout bounds Ping: whoever asks for it wants to know soon.
+const pingTimeout = 3 * time.Second
+
 // Ping checks that the database answers, and takes changes.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := begun(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := detached(ctx)
+	ctx, end := detached(ctx)
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var readOnly bool
 	// Nothing is prepared: doctor says by other means what a pooler in between cannot.

@@ -34,6 +34,9 @@ func TestBrowsersGetThePageWhereProgramsGetTheTerms(t *testing.T) {
 				t.Errorf("%s: the page has %s %q, programs %q", path, name, got, want)
 			}
 		}
+		shared := path + "?utm_source=mail" // as links are sent
+		wantPage(t, w.send(get(shared).withHeader("Accept", browserAccept)), 402)
+		wantProblem(t, "a program with what it should not send", w.send(get(shared)), 400, fault.SchemaInvalid)
 		for client, accept := range map[string]string{
 			"curl, fetch, requests, @x402/fetch": "*/*", "@x402/axios": "application/json, text/plain, */*",
 			"JSON": "application/json", "crawlers": "application/json, */*;q=0.5", "images": "image/avif,*/*;q=0.8",

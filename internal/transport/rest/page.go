@@ -21,7 +21,9 @@ func (p paged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var answer rpcx.Answer
 	maps.Copy(answer.Header(), w.Header())
-	p.operation.ServeHTTP(&answer, r)
+	asked := r.Clone(r.Context())
+	asked.URL.RawQuery = "" // what mail and chats add to a link is nothing that the operation knows
+	p.operation.ServeHTTP(&answer, asked)
 	maps.Copy(w.Header(), answer.Header())
 	w.Header().Del("Content-Length")
 	p.page.Send(w, r, answer.Status)
