@@ -134,6 +134,37 @@ def test_under_an_official_client_a_dearer_plan_than_the_published_one_is_not_si
         outside.http().post(ESIMS, json=request_)
 
 
+@pytest.mark.parametrize("path", ["/api/esim/plans", "/api/card/%70urchase", "/evil"])
+def test_what_buys_nothing_is_not_paid_for(path: str) -> None:
+    body = {"idempotencyKey": "k"}
+    terms = FakeService().serve(Incoming("POST", CARDS, {}, json.dumps(body).encode()))
+    outside = Outside(lambda answered: terms)
+    with pytest.raises((TermsMismatchError, PaymentError)):
+        outside.official(path, body)
+    with pytest.raises(TermsMismatchError):
+        outside.http().post(path, json=body)
+    payment = signed_by(outside.account, terms.headers["payment-required"])
+    for name in ("payment-signature", "x-payment"):
+        with pytest.raises(TermsMismatchError):
+            outside.http().post(path, json=body, headers={name: payment})
+    assert outside.payments() == []
+
+
+def test_a_payment_of_another_way_of_transfer_is_not_signed() -> None:
+    def permit(answered: Answered) -> Answered:
+        if answered.status != 402:
+            return answered
+        terms = json.loads(base64.b64decode(answered.headers["payment-required"]))
+        terms["accepts"][0]["extra"]["assetTransferMethod"] = "permit2"
+        header = base64.b64encode(json.dumps(terms).encode()).decode()
+        return Answered(402, {**answered.headers, "payment-required": header}, answered.body)
+
+    outside = Outside(permit)
+    with pytest.raises((TermsMismatchError, PaymentError)):
+        outside.official(CARDS, {"idempotencyKey": "k"})
+    assert outside.payments() == []
+
+
 def test_what_was_signed_for_a_dearer_plan_is_not_sent() -> None:
     outside = Outside()
     body = {"idempotencyKey": "k"}

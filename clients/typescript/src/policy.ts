@@ -95,6 +95,7 @@ export class Rules {
         : exactly("resource", terms.resource.url, expected.resource),
       exactly("signing domain's name", extra.name, expected.domain.name),
       exactly("signing domain's version", extra.version, expected.domain.version),
+      exactly("way of transfer", extra.assetTransferMethod ?? "eip3009", "eip3009"),
       ["amount", amount, expected.amount ?? "a whole number of units", isAmount(amount, expected.amount)],
     ];
     for (const [what, got, want, fits] of facts) {

@@ -20,7 +20,7 @@ import { retrying, defaultRetries } from "./retry.js";
 import { Session } from "./session.js";
 import type { Signer } from "./signers.js";
 import { userAgent, userAgentHeader } from "./version.js";
-import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
+import { formerSignatureHeader, provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 /** What fetch does here. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -46,7 +46,8 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
  * A fetch that pays for the service's paid routes and passes everything else through. Under an official x402 client,
  * which signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again
  * until the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top
- * sees 200 instead of 402.
+ * sees 200 instead of 402. What buys nothing at the service can then not be paid for: a 402 to it, or a payment with it,
+ * is a TermsMismatchError.
  */
 export function payingFetch(options: FetchOptions): Fetch {
   const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
@@ -62,7 +63,7 @@ export function payingFetch(options: FetchOptions): Fetch {
   return async (input, init) => {
     const request = new Request(input, init);
     const attempt = await attemptOf(payer, request, base, send, wallet);
-    if (!attempt) return send(request);
+    if (!attempt) return options.signer ? send(request) : unpaid(request, base, send);
     const signed = request.headers.get(signatureHeader);
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
     const reply = signed
@@ -72,6 +73,18 @@ export function payingFetch(options: FetchOptions): Fetch {
     if (!reply.answer) throw reply.error;
     return responseOf(reply.answer);
   };
+}
+
+// unpaid sends what buys nothing, under a client that signs by itself: nothing would hold what it signs to the policy.
+async function unpaid(request: Request, base: string, send: Fetch): Promise<Response> {
+  const at = new URL(request.url);
+  if (at.origin !== new URL(base).origin) return send(request);
+  if (request.headers.has(signatureHeader) || request.headers.has(formerSignatureHeader))
+    throw new TermsMismatchError(`${request.method} ${at.pathname} buys nothing; the payment with it was not sent`);
+  const response = await send(request);
+  if (response.status === 402)
+    throw new TermsMismatchError(`${request.method} ${at.pathname} buys nothing, and a payment is asked for; none was signed`);
+  return response;
 }
 
 /** An origin without the slash that people put at its end. */

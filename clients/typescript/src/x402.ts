@@ -13,6 +13,8 @@ export const usdc = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 export const requiredHeader = "payment-required";
 /** The header of a payment. */
 export const signatureHeader = "payment-signature";
+/** The header of a payment in version 1. */
+export const formerSignatureHeader = "x-payment";
 /** The header of a receipt. */
 export const responseHeader = "payment-response";
 

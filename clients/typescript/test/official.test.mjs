@@ -78,6 +78,36 @@ test("under an official client a costlier plan than the published one is not sig
   }
 });
 
+test("what buys nothing is not paid for, however a path is spelled", async () => {
+  let terms;
+  const asked = official((request, response) => {
+    const path = new URL(request.url).pathname;
+    return path.startsWith("/api/config") || path === cards ? response : terms.clone();
+  });
+  const { service, account, signed, sent, below, above, post } = asked;
+  terms = await post(service.fetch, cards, { idempotencyKey: "k" });
+  const payment = headerOf(await signAuthorization(account, termsOf(terms.clone())));
+  for (const path of ["/api/esim/plans", "/api/card/%70urchase", "/evil"]) {
+    await assert.rejects(post(above, path, { idempotencyKey: "k" }), TermsMismatchError, path);
+    for (const name of ["payment-signature", "x-payment"])
+      await assert.rejects(post(below, path, {}, { [name]: payment }), TermsMismatchError, path);
+  }
+  assert.deepEqual([signed.length, sent.filter((s) => s.payment).length], [0, 0]);
+});
+
+test("a payment of another way of transfer is not signed", async () => {
+  const { signed, above, post } = official(async (_request, response) => {
+    if (response.status !== 402) return response;
+    const terms = JSON.parse(atob(response.headers.get("payment-required")));
+    terms.accepts[0].extra.assetTransferMethod = "permit2";
+    const headers = new Headers(response.headers);
+    headers.set("payment-required", btoa(JSON.stringify(terms)));
+    return new Response(await response.text(), { status: 402, headers });
+  });
+  await assert.rejects(post(above, cards, { idempotencyKey: "k" }), TermsMismatchError);
+  assert.equal(signed.length, 0);
+});
+
 test("what was signed for a costlier plan is not sent", async () => {
   const { service, account, sent, below, post } = official();
   const body = { idempotencyKey: "k" };

@@ -133,6 +133,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
             resource == expected.resource or (is_prefix and _is_below(resource, expected)),
         ),
         ("signing domain", extra, expected.domain, (extra.get("name"), extra.get("version")) == expected.domain),
+        ("way of transfer", extra, "eip3009", extra.get("assetTransferMethod", "eip3009") == "eip3009"),
         (
             "amount",
             offer["amount"],

@@ -12,12 +12,12 @@ import httpx
 
 from .answers import object_of, reply_to, rest_error
 from .core import Core
-from .errors import RoamcardError
+from .errors import RoamcardError, TermsMismatchError
 from .network import RefusedAnswerError, check_answer
 from .payer import CARD_PATH, ESIM_PATH, ESIM_TOPUP_PATH, PAY_PATH, TOPUP_PATH, Purchase, named
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
 from .signers import OutsideWallet
-from .x402 import SIGNATURE_HEADER
+from .x402 import FORMER_SIGNATURE_HEADER, SIGNATURE_HEADER
 
 _BOUGHT = (CARD_PATH, TOPUP_PATH, ESIM_PATH)
 _TOPUP = re.compile(r"/api/esim/orders/([^/?#]+)/topup")
@@ -58,6 +58,27 @@ def purchase_of(core: Core, request: httpx.Request) -> Purchase | None:
     if of:
         return Purchase(ESIM_TOPUP_PATH, key, {**(body or {}), "orderId": of[1]}, core.origin + path)
     return Purchase(path, key, body or {}, core.origin + path)
+
+
+def hold_payment(core: Core, request: httpx.Request) -> bool:
+    """Whether an answer to what buys nothing may ask for no payment: a client above signs by itself, and nothing would
+    hold what it signs to the policy. Raises when the request has a payment already."""
+    ours = httpx.URL(core.base_url)
+    same = (request.url.scheme, request.url.host, request.url.port) == (ours.scheme, ours.host, ours.port)
+    if not same or not isinstance(core.signer, OutsideWallet):
+        return False
+    if SIGNATURE_HEADER in request.headers or FORMER_SIGNATURE_HEADER in request.headers:
+        raise TermsMismatchError(f"{_named(request)} buys nothing; the payment with it was not sent")
+    return True
+
+
+def asked_for_nothing(request: httpx.Request) -> TermsMismatchError:
+    """The error when a payment is asked for what buys nothing."""
+    return TermsMismatchError(f"{_named(request)} buys nothing, and a payment is asked for; none was signed")
+
+
+def _named(request: httpx.Request) -> str:
+    return f"{request.method} {request.url.path}"
 
 
 def answering(

@@ -22,6 +22,8 @@ USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 
 REQUIRED_HEADER = "payment-required"
 SIGNATURE_HEADER = "payment-signature"
+FORMER_SIGNATURE_HEADER = "x-payment"
+"""The header of a payment in version 1."""
 RESPONSE_HEADER = "payment-response"
 
 TypedData: TypeAlias = dict[str, Any]

@@ -6,7 +6,17 @@ from typing import cast
 
 import httpx
 
-from ..rest import PaidAnswer, answering, names_no_plan, purchase_of, refusing, shared_by, with_plan
+from ..rest import (
+    PaidAnswer,
+    answering,
+    asked_for_nothing,
+    hold_payment,
+    names_no_plan,
+    purchase_of,
+    refusing,
+    shared_by,
+    with_plan,
+)
 from .engine import AsyncEngine
 from .network import bounded
 
@@ -16,7 +26,8 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
 
     Under an official x402 client, whose wallet is the client's OutsideWallet, it lets no terms through that are not as
     published, keeps what was signed and sends it again until the answer is clear; when a purchase has a payment
-    already, that one goes out at once, and the client on top sees 200 instead of 402.
+    already, that one goes out at once, and the client on top sees 200 instead of 402. What buys nothing at the service
+    can then not be paid for: a 402 to it, or a payment with it, is a TermsMismatchError.
     """
 
     def __init__(self, engine: AsyncEngine, below: httpx.AsyncBaseTransport | None = None) -> None:
@@ -29,7 +40,12 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
         core = self._engine.core
         purchase = purchase_of(core, request)
         if purchase is None:
-            return await self._below.handle_async_request(request)
+            held = hold_payment(core, request)
+            response = await self._below.handle_async_request(request)
+            if held and response.status_code == httpx.codes.PAYMENT_REQUIRED:
+                await response.aclose()
+                raise asked_for_nothing(request)
+            return response
 
         async def exchange(paid: httpx.Request) -> PaidAnswer:
             response = await self._below.handle_async_request(paid)
