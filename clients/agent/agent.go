@@ -12,6 +12,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -257,7 +258,7 @@ func (s *Server) reread() error {
 	if reflect.DeepEqual(latest, before) {
 		return nil
 	}
-	if latest.Origin != before.Origin || latest.Journal != before.Journal || !bytes.Equal(latest.Signer, before.Signer) {
+	if latest.Origin != before.Origin || latest.Journal != before.Journal || !isSame(latest.Signer, before.Signer) {
 		return problem("settings_changed", askUser,
 			"Nothing is paid: the origin, journal or signer in the settings has changed since this server started. Restart it.")
 	}
@@ -266,6 +267,13 @@ func (s *Server) reread() error {
 		s.opened.client = nil // the next one pays by the new settings
 	}
 	return nil
+}
+
+// isSame compares JSON, however it is written.
+func isSame(a, b json.RawMessage) bool {
+	var one, other any
+	return bytes.Equal(a, b) || json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil &&
+		reflect.DeepEqual(one, other)
 }
 
 // spender is the payer by the settings as they are now. They are read once the wallet is open, which may take a person.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -507,5 +508,35 @@ func TestReservedPurchaseIsNotSafeToPayAgain(t *testing.T) {
 	if _, told := ask(); told == nil || told.Code != "purchase_interrupted" || told.NextAction != sameCall ||
 		told.SafeToPayAgain {
 		t.Errorf("when its holder is gone: %+v", told)
+	}
+}
+
+// TestSettingsAreWhatTheySay: a file that another program has written in its own way is the same settings, with what it
+// tightens.
+func TestSettingsAreWhatTheySay(t *testing.T) {
+	t.Parallel()
+	started := Settings{Origin: "https://a.example", Signer: json.RawMessage(`{"address":"0x1","command":["sign","a"]}`)}
+	latest := started
+	s := New(Config{
+		Settings: started, Store: roamcard.NewMemoryStore(), Log: slog.New(slog.DiscardHandler),
+		Reread: func() (Settings, error) { return latest, nil },
+	})
+	latest.Signer = json.RawMessage("{\n  \"command\": [\"sign\", \"a\"],\n  \"address\": \"0x1\"\n}")
+	if err := s.reread(); err != nil {
+		t.Errorf("the same signer: %v", err)
+	}
+	latest.Signer = json.RawMessage(`{"address":"0x1","command":["sign","b"]}`)
+	if told, ok := errors.AsType[*Problem](s.reread()); !ok || told.Code != "settings_changed" {
+		t.Errorf("another signer: %+v", told)
+	}
+}
+
+// TestSignerThatRefusesIsForTheUser: an agent that is told to wait would call again for ever.
+func TestSignerThatRefusesIsForTheUser(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Store: roamcard.NewMemoryStore(), Log: slog.New(slog.DiscardHandler)})
+	err := fmt.Errorf("sign the payment: %w: %w", roamcard.ErrSigner, context.DeadlineExceeded)
+	if p := s.problemOf(err, "k", false); p.Code != "signer_failed" || p.NextAction != askUser {
+		t.Errorf("%+v", p)
 	}
 }

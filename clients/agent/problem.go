@@ -97,6 +97,9 @@ func (s *Server) kindOf(err error) *Problem {
 	if exposed, ok := errors.AsType[*custody.ExposedError](err); ok { // the approvals, which lie with the journal
 		return problem("journal_unusable", askUser, "%v", exposed)
 	}
+	if errors.Is(err, roamcard.ErrSigner) {
+		return problem("signer_failed", askUser, "%v", err)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return problem("service_unreachable", waitAndCall, "The service did not answer in time.")
 	}

@@ -327,7 +327,7 @@ func (p *Payer) signatureOf(ctx context.Context, d x402.Domain, a x402.Authoriza
 	doc := transferDocument(d, a)
 	raw, err := p.Signer.SignTypedData(ctx, doc)
 	if err != nil {
-		return "", fmt.Errorf("sign the payment: %w", err)
+		return "", fmt.Errorf("sign the payment: %w: %w", ErrSigner, err)
 	}
 	account, smart := p.Signer.(SmartAccount)
 	parse, verify := x402.ParseSignature, func(s x402.Signature) error { return curve.Verify(d, a, s) }

@@ -117,7 +117,7 @@ func (c *Client) signMessage(ctx context.Context, text string, resources []strin
 	}
 	sig, err := c.config.Signer.SignMessage(ctx, text)
 	if err != nil {
-		return "", fmt.Errorf("sign the message: %w", err)
+		return "", fmt.Errorf("sign the message: %w: %w", ErrSigner, err)
 	}
 	return "0x" + hex.EncodeToString(sig), nil
 }

@@ -25,6 +25,9 @@ type Signer interface {
 	SignMessage(ctx context.Context, text string) ([]byte, error)
 }
 
+// ErrSigner says that the signer refused or failed. Nothing was signed, and nothing paid.
+var ErrSigner = errors.New("the signer did not sign")
+
 // KeySigner signs with a private key at hand. It is for development and for services that keep their keys
 // in memory; a person's wallet belongs behind a CommandSigner.
 type KeySigner struct {
@@ -103,7 +106,7 @@ func (s CommandSigner) run(ctx context.Context, request map[string]any) ([]byte,
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("run the signer %s: %w: %s", s.Command[0], err, firstLine(complaint.String()))
+		return nil, fmt.Errorf("run the signer %s: %w: %s", s.Command[0], err, lastLine(complaint.String()))
 	}
 	sig, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(string(out)), "0x"))
 	if err != nil || len(sig) != 65 {
@@ -112,9 +115,10 @@ func (s CommandSigner) run(ctx context.Context, request map[string]any) ([]byte,
 	return sig, nil
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
+// lastLine is where programs say what went wrong, after how it came to that.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndex(text, "\n")+1:])
 }
 
 // transferDocument is the EIP-3009 authorization as a wallet shows it.

@@ -36,7 +36,7 @@ type TypedDataDomain struct {
 	Version           string  `json:"version,omitempty"`
 	ChainID           ChainID `json:"chainId"`
 	VerifyingContract string  `json:"verifyingContract"`
-	Salt              string  `json:"salt"`
+	Salt              string  `json:"salt,omitempty"`
 }
 
 // ChainID is the number of a chain. It is written in hex, as "0x2105", and read in decimal and as a number, too.
