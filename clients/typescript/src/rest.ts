@@ -46,8 +46,8 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
  * A fetch that pays for the service's paid routes and passes everything else through. Under an official x402 client,
  * which signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again
  * until the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top
- * sees 200 instead of 402. What buys nothing at the service can then not be paid for: a 402 to it, or a payment with it,
- * is a TermsMismatchError.
+ * sees 200 instead of 402. What buys nothing at the service can then not be paid for: a 402 to it, or a payment with
+ * it, is a TermsMismatchError.
  */
 export function payingFetch(options: FetchOptions): Fetch {
   const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
@@ -83,7 +83,9 @@ async function unpaid(request: Request, base: string, send: Fetch): Promise<Resp
     throw new TermsMismatchError(`${request.method} ${at.pathname} buys nothing; the payment with it was not sent`);
   const response = await send(request);
   if (response.status === 402)
-    throw new TermsMismatchError(`${request.method} ${at.pathname} buys nothing, and a payment is asked for; none was signed`);
+    throw new TermsMismatchError(
+      `${request.method} ${at.pathname} buys nothing, and a payment is asked for; none was signed`,
+    );
   return response;
 }
 
