@@ -90,11 +90,13 @@ func TestKeySignerSignsLikeGoEthereum(t *testing.T) {
 	}
 }
 
-// The JSON of a document keeps its form.
+// The JSON of a document keeps its form, but for a salt of nothing: eth-account signs no domain with a member that its
+// type does not have.
 func TestTypedDataIsEncodedLikeGoEthereum(t *testing.T) {
 	t.Parallel()
 	got, err1 := json.Marshal(documentOf[roamcard.TypedData](t, mail))
 	want, err2 := json.Marshal(documentOf[apitypes.TypedData](t, mail))
+	want = bytes.Replace(want, []byte(`,"salt":""`), nil, 1)
 	if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s, %v; want %s, %v", got, err1, want, err2)
 	}
