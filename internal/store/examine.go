@@ -77,15 +77,18 @@ func (s *Store) Examine(ctx context.Context) (Server, error) {
 	}, nil
 }
 
-// CheckQueryMode is an error when the query mode does not fit what the pool is connected to. It runs one statement on
-// two connections in turn: a pooler that shares sessions gives both the same one.
+// CheckQueryMode is an error when the query mode does not fit what the pool is connected to. It runs a statement on two
+// connections in turn: a pooler that shares sessions gives both the same one, unless another client has it just then. So
+// several statements are run.
 func (s *Store) CheckQueryMode(ctx context.Context) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	sql := "SELECT $1::int8 /* " + uuid.NewString() + " */" // prepared in no session yet
-	for range 2 {
-		if err := s.onTwo(ctx, sql); err != nil {
-			return fmt.Errorf("query mode %s: %w", s.QueryMode(), err)
+	for range 10 {
+		sql := "SELECT $1::int8 /* " + uuid.NewString() + " */" // prepared in no session yet
+		for range 2 {
+			if err := s.onTwo(ctx, sql); err != nil {
+				return fmt.Errorf("query mode %s: %w", s.QueryMode(), err)
+			}
 		}
 	}
 	return nil
