@@ -78,8 +78,8 @@ func (s *Store) Examine(ctx context.Context) (Server, error) {
 }
 
 // CheckQueryMode is an error when the query mode does not fit what the pool is connected to. It runs a statement on two
-// connections in turn: a pooler that shares sessions gives both the same one, unless another client has it just then. So
-// several statements are run.
+// connections in turn: a pooler that shares sessions gives both the same one, unless another client has it just then.
+// So several statements are run.
 func (s *Store) CheckQueryMode(ctx context.Context) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
