@@ -101,5 +101,9 @@ def test_all_that_is_wrong_is_told_at_once_and_no_secret_is(tmp_path: Path) -> N
     ) as failure:
         Roamcard.from_env(both)
     assert "a-secret" not in str(failure.value)
+    (tmp_path / "empty").write_text(" \n")
+    (tmp_path / "empty").chmod(0o600)
+    with pytest.raises(ConfigError, match="ROAMCARD_WALLET_KEY_FILE: it names an empty file"):
+        Roamcard.from_env({"ROAMCARD_URL": "https://a.example", "ROAMCARD_WALLET_KEY_FILE": str(tmp_path / "empty")})
     with pytest.raises(ConfigError, match="ROAMCARD_SIGNER: it is needed"):
         Roamcard.from_env({"ROAMCARD_URL": "https://roamcard.example", "ROAMCARD_SIGNER_ADDRESS": ADDRESS})

@@ -24,7 +24,7 @@ import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
 import { given } from "./given.js";
 import type { Store } from "./journal.js";
-import { type Logger, logging } from "./logger.js";
+import { type Logger, logging, unfailing } from "./logger.js";
 import { unitsOfCents } from "./money.js";
 import { Payer, type PaymentEvents, type Quotation } from "./payer.js";
 import type { Policy } from "./policy.js";
@@ -113,7 +113,7 @@ export class Connection {
     this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#maxRetries = options.maxRetries ?? defaultRetries;
-    const logged = logger ? [logging(logger)] : [];
+    const logged = logger ? [logging(unfailing(logger))] : [];
     const interceptors = [given(), this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
     const noting: Fetch = async (input, init) => {
       const response = await this.fetch(input, init);

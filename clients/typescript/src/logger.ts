@@ -8,6 +8,18 @@ export interface Logger {
   warn(message: string, fields: Record<string, unknown>): void;
 }
 
+/**
+ * A logger that cannot fail: what it throws, or what a promise of it is rejected with, is dropped, as a payment that was
+ * made must not look as if it was not.
+ */
+export function unfailing(logger: Logger): Logger {
+  const told =
+    (level: keyof Logger): Logger["info"] =>
+    (message, fields) =>
+      void (async () => logger[level](message, fields))().catch(() => {});
+  return { debug: told("debug"), info: told("info"), warn: told("warn") };
+}
+
 /** The header that names a request in the service's logs. */
 export const requestIdHeader = "x-request-id";
 

@@ -15,7 +15,7 @@ import {
 import {
   canonical, clockDifference, type Entry, Journal, MemoryStore, type SignedAuthorization, type Store,
 } from "./journal.js";
-import type { Logger } from "./logger.js";
+import { type Logger, unfailing } from "./logger.js";
 import { dollarsOf } from "./money.js";
 import { type Policy, type Quote, Rules } from "./policy.js";
 import { bounded } from "./bounded.js";
@@ -181,7 +181,7 @@ export class Payer {
     this.origin = options.origin;
     this.journal = new Journal(options.store ?? new MemoryStore());
     this.#rules = new Rules(options.policy);
-    this.#options = options;
+    this.#options = { ...options, logger: options.logger && unfailing(options.logger) };
     const send = options.fetch ?? ((input: string | URL | Request, init?: RequestInit) => fetch(input, init));
     this.#chain =
       options.rpcUrl === undefined ? undefined : new Chain(options.rpcUrl, this.#rules.asset, bounded(send));

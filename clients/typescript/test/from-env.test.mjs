@@ -136,6 +136,8 @@ scenario("all mistakes are told at once, by name, and without a secret", async (
       /ROAMCARD_WALLET_KEY and ROAMCARD_WALLET_KEY_FILE are both set/,
     ],
     [{ ROAMCARD_WALLET_KEY: "0".repeat(64) }, /ROAMCARD_WALLET_KEY is no private key/],
+    [{ ROAMCARD_MAX_PER_DAY_USD: "0.00" }, /ROAMCARD_MAX_PER_DAY_USD is not more than 0/],
+    [{ ROAMCARD_MAX_PER_PAYMENT_USD: "25.001" }, /ROAMCARD_MAX_PER_PAYMENT_USD is no amount/],
     [{ ROAMCARD_URL: "roamcard.example" }, /ROAMCARD_URL is no http or https URL/],
   ]) {
     const { message, mistakes: told } = await mistakes({ ...url, ...variables });

@@ -93,6 +93,16 @@ scenario("a call gives its raw answer, and results, errors and logs name the req
   }
   assert.ok(!JSON.stringify(logged).includes(payments(proxy)[0]), "a payment was logged");
 
+  const failing = (level) => (message) => {
+    if (level === "warn") return Promise.reject(new Error(message));
+    throw new Error(message);
+  };
+  const { client: deaf } = await behindProxy(t, buyer(), {
+    logger: { debug: failing("debug"), info: failing("info"), warn: failing("warn") },
+    events: { onSettled: failing("info") },
+  });
+  assert.ok((await deaf.cards.purchase()).orderId, "a logger that fails cost a purchase");
+
   const unknown = await behindProxy(t, bystander, { maxReplays: 0 });
   unknown.proxy.inject({ on: "paid", status: 503, forward: false });
   const ambiguous = await unknown.client.cards.purchase().then(assert.fail, (e) => e);

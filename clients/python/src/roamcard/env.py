@@ -92,13 +92,16 @@ class _Environment:
         if value or not file:
             return value
         try:
-            return read_own(file, GROUP_READERS).strip() or None
+            text = read_own(file, GROUP_READERS).strip()
         except ExposedError as error:
             self.wrong(f"{name}_FILE", f"it is not used: {error}")
             return None
         except (OSError, UnicodeDecodeError) as error:
             self.wrong(f"{name}_FILE", f"it cannot be read ({type(error).__name__})")
             return None
+        if not text:
+            self.wrong(f"{name}_FILE", "it names an empty file")
+        return text or None
 
     def signer(self) -> Signer | None:
         command, address = (

@@ -1,7 +1,6 @@
 // A client as the environment describes it: the same names in the clients of every language and in the command.
 import type { RoamcardOptions } from "../connection.js";
 import { RoamcardError } from "../errors.js";
-import { unitsOfDollars } from "../money.js";
 import type { Policy } from "../policy.js";
 import { Roamcard } from "../roamcard.js";
 import type { Signer } from "../signers.js";
@@ -75,12 +74,14 @@ class Environment {
 
   dollars(name: string): string | undefined {
     const text = this.text(name);
-    try {
-      if (text !== undefined) unitsOfDollars(text);
-      return text;
-    } catch {
-      return this.wrong(name, 'is no amount in US dollars, such as "25.00"');
-    }
+    if (text === undefined || /^[0-9]{1,9}(\.[0-9]{1,2})?$/.test(text)) return text;
+    return this.wrong(name, 'is no amount in US dollars, such as "25.00"');
+  }
+
+  /** An amount that is a cap: one of 0 would refuse everything. */
+  cap(name: string): string | undefined {
+    const text = this.dollars(name);
+    return text !== undefined && Number(text) === 0 ? this.wrong(name, "is not more than 0") : text;
   }
 
   /**
@@ -133,8 +134,8 @@ function policyOf(env: Environment): Policy {
   const mode =
     modes.find((m) => m === named) ?? env.wrong("ROAMCARD_MODE", `is none of ${modes.join(", ")}`) ?? "human_approval";
   const [maxPerPaymentUsd, maxPerDayUsd] = [
-    env.dollars("ROAMCARD_MAX_PER_PAYMENT_USD"),
-    env.dollars("ROAMCARD_MAX_PER_DAY_USD"),
+    env.cap("ROAMCARD_MAX_PER_PAYMENT_USD"),
+    env.cap("ROAMCARD_MAX_PER_DAY_USD"),
   ];
   const approveAboveUsd = env.dollars("ROAMCARD_APPROVE_ABOVE_USD");
   return {
