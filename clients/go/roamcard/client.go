@@ -95,6 +95,9 @@ type Services struct {
 // New makes a client. It makes no call.
 func New(c Config) (*Client, error) {
 	u, err := url.Parse(c.BaseURL)
+	if err == nil && u.User != nil {
+		return nil, errors.New("the service's URL has a user or a password: no request can have them")
+	}
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" {
 		return nil, fmt.Errorf("%q is not an origin like https://api.example.com", c.BaseURL)
 	}

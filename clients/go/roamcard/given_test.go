@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -155,5 +156,12 @@ func listed(of reflect.Value, err *error) iter.Seq[int] {
 			*err, _ = in[1].Interface().(error)
 			return []reflect.Value{reflect.ValueOf(yield(0))}
 		})})
+	}
+}
+
+func TestURLWithAPasswordIsRefusedAndNotShown(t *testing.T) {
+	_, err := roamcard.New(roamcard.Config{BaseURL: "https://me:hunter2@a.example"})
+	if err == nil || !strings.Contains(err.Error(), "a user or a password") || strings.Contains(err.Error(), "hunter2") {
+		t.Error(err)
 	}
 }

@@ -102,3 +102,14 @@ def test_nothing_is_signed_or_sent_for_an_empty_identity(kind: str) -> None:
 
 def test_a_key_that_is_left_out_is_made() -> None:
     assert roamcard.core.key_of(None) != roamcard.core.key_of(None) != ""
+
+
+def test_a_url_with_a_password_is_refused_and_not_shown() -> None:
+    def made(url: str, origin: str | None = None) -> Roamcard:
+        return Roamcard(url, None, Policy("human_approval"), origin=origin)
+
+    for url, origin in (("https://me:hunter2@a.example", None), ("https://a.example", "HTTPS://hunter2@a.example/")):
+        with pytest.raises(ValueError, match="has a user or a password") as failure:
+            made(url, origin)
+        assert "hunter2" not in str(failure.value)
+    assert made("https://a.example/@path/")

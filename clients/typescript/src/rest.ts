@@ -89,8 +89,10 @@ async function unpaid(request: Request, base: string, send: Fetch): Promise<Resp
   return response;
 }
 
-/** An origin without the slash that people put at its end. */
+/** An origin without the slash that people put at its end. One with a user or a password is refused, and not shown. */
 export function trimmed(url: string): string {
+  if (/^[a-z]+:\/\/[^/?#]*@/i.test(url))
+    throw new TypeError("the service's URL has a user or a password: no request can have them");
   return url.replace(/\/+$/, "");
 }
 

@@ -6,7 +6,7 @@ import { failure } from "./failures.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
-import type { Fetch } from "./rest.js";
+import { type Fetch, trimmed } from "./rest.js";
 import { type CardDiscovery, type Config, type EsimDiscovery, type EsimPlan, plain } from "./results.js";
 import { defaultRetries, retrying } from "./retry.js";
 
@@ -31,7 +31,7 @@ export class Storefront {
   constructor(options: StorefrontOptions) {
     this.#options = options;
     const send = bounded(options.fetch ?? ((input, init) => fetch(input, init)));
-    const transport = createConnectTransport({ baseUrl: options.baseUrl.replace(/\/+$/, ""), fetch: send });
+    const transport = createConnectTransport({ baseUrl: trimmed(options.baseUrl), fetch: send });
     this.#cards = createClient(CardService, transport);
     this.#esims = createClient(EsimService, transport);
     this.#runtime = createClient(RuntimeService, transport);

@@ -76,3 +76,12 @@ test("nothing is signed or sent for an empty identity", async () => {
   assert.ok(tried > 100, `only ${tried} calls`);
   await assert.rejects(client.resume(""), EmptyError);
 });
+
+test("a URL with a password is refused, and not shown", () => {
+  for (const given of [{ baseUrl: "https://me:hunter2@a.example" }, { origin: "HTTPS://hunter2@a.example/" }])
+    assert.throws(
+      () => new Roamcard({ baseUrl: "https://a.example", ...given }),
+      (error) => /has a user or a password/.test(error.message) && !error.message.includes("hunter2"),
+    );
+  assert.ok(new Roamcard({ baseUrl: "https://a.example/@path/" }));
+});

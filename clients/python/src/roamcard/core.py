@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -136,6 +137,13 @@ class Session:
     until: float
 
 
+def trimmed(url: str) -> str:
+    """An origin without the slash at its end; one with a user or a password is refused, and not shown."""
+    if re.match(r"[a-z]+://[^/?#]*@", url, re.IGNORECASE):
+        raise ValueError("the service's URL has a user or a password: no request can have them")
+    return url.rstrip("/")
+
+
 class Core:
     """The programs of a client."""
 
@@ -153,8 +161,8 @@ class Core:
         rpc_url: str | None,
         timeout: float,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
-        self.origin = (origin or base_url).rstrip("/")
+        self.base_url = trimmed(base_url)
+        self.origin = trimmed(origin or base_url)
         self.signer = signer or NoWallet()
         self.journal = Journal(store or MemoryStore())
         chain = Chain(rpc_url, policy.asset, timeout) if rpc_url else None
