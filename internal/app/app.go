@@ -93,6 +93,7 @@ type App struct {
 	// board reports how the products stand; nil without a server.
 	board   *availability.Board
 	metrics *telemetry.Metrics
+	unread  unread
 	// page is nil when metrics are not served.
 	page *metricsPage
 	// console serves operators at consoleAt; both are nil without a console.

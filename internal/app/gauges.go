@@ -45,20 +45,36 @@ func (a *App) cachedGauges() func(context.Context) telemetry.Gauges {
 	}
 }
 
+// unread are the gauges that could not be read the last time. The log says so once, and once when they are read again:
+// they are read every few seconds, by several.
+type unread struct {
+	mu sync.Mutex
+	of map[string]bool
+}
+
+func (u *unread) note(ctx context.Context, log *slog.Logger, gauge string, err error) {
+	u.mu.Lock()
+	before := u.of[gauge]
+	if u.of == nil {
+		u.of = map[string]bool{}
+	}
+	u.of[gauge] = err != nil
+	u.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		log.WarnContext(ctx, "gauge not read", slog.String("gauge", gauge), slog.Any("error", err))
+	case err == nil && before:
+		log.InfoContext(ctx, "gauge read again", slog.String("gauge", gauge))
+	}
+}
+
 // gauges reads all values concurrently. A value that cannot be read is left out: a missing value alerts, an old one
 // misleads.
 func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 	out := telemetry.Gauges{Asset: a.config.AssetName}
-	failed := func(what string, err error) {
-		a.log.WarnContext(ctx, "gauge not read", slog.String("gauge", what), slog.Any("error", err))
-	}
 	var all sync.WaitGroup
 	read := func(what string, fill func() error) {
-		all.Go(func() {
-			if err := fill(); err != nil {
-				failed(what, err)
-			}
-		})
+		all.Go(func() { a.unread.note(ctx, a.log, what, fill()) })
 	}
 	read("jobs", func() error { return a.jobGauges(ctx, now, &out) })
 	read("orders", func() error { return a.orderGauges(ctx, now, &out) })

@@ -1,8 +1,12 @@
 package app
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,5 +49,27 @@ func TestRetiredRelayerIsWatchedWhileItFinishes(t *testing.T) {
 	}
 	if !slices.Equal(all, want) {
 		t.Errorf("%+v, want %+v", all, want)
+	}
+}
+
+// TestUnreadGaugeIsSaidOnce: gauges are read every few seconds, and what hangs does so for hours.
+func TestUnreadGaugeIsSaidOnce(t *testing.T) {
+	var lines bytes.Buffer
+	log, u := slog.New(slog.NewTextHandler(&lines, nil)), &unread{}
+	for _, err := range []error{nil, errors.New("no answer"), errors.New("no answer"), nil, nil, errors.New("down")} {
+		u.note(t.Context(), log, "float", err)
+		u.note(t.Context(), log, "jobs", nil)
+	}
+	var said []string
+	for line := range strings.Lines(lines.String()) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), "level=")
+		said = append(said, text)
+	}
+	want := []string{
+		`WARN msg="gauge not read" gauge=float error="no answer"`, `INFO msg="gauge read again" gauge=float`,
+		`WARN msg="gauge not read" gauge=float error=down`,
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("got %q", said)
 	}
 }

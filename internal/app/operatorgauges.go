@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -24,16 +23,12 @@ func (a *App) operatorGauges() func(context.Context) (admin.Gauges, error) {
 func (a *App) readGauges(ctx context.Context, now time.Time) (admin.Gauges, error) {
 	ours := a.keys.accounts(a.config.PayTo)
 	out := admin.Gauges{At: now.UTC(), Accounts: make([]admin.Account, len(ours))}
-	failed := func(what string, err error) {
-		a.log.WarnContext(ctx, "gauge not read", slog.String("gauge", what), slog.Any("error", err))
-	}
+	note := func(what string, err error) { a.unread.note(ctx, a.log, what, err) }
 	var all sync.WaitGroup
 	for i, of := range ours {
 		all.Go(func() {
 			shown, err := a.accountGauge(ctx, of)
-			if err != nil {
-				failed(of.Name, err)
-			}
+			note(of.Name, err)
 			out.Accounts[i] = shown
 		})
 	}
@@ -42,18 +37,14 @@ func (a *App) readGauges(ctx context.Context, now time.Time) (admin.Gauges, erro
 	for i, of := range floats {
 		all.Go(func() {
 			units, err := of.read(ctx)
-			if err != nil {
-				failed("float of "+of.provider, err)
-				return
+			if note("float of "+of.provider, err); err == nil {
+				found[i] = &admin.Float{Provider: of.provider, Units: units}
 			}
-			found[i] = &admin.Float{Provider: of.provider, Units: units}
 		})
 	}
 	all.Go(func() {
 		depths, err := a.store.Jobs().Depth(ctx)
-		if err != nil {
-			failed("jobs", err)
-		}
+		note("depth of jobs", err)
 		out.Jobs = depths
 	})
 	all.Go(func() {
