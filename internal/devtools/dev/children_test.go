@@ -2,6 +2,7 @@ package dev
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -30,5 +31,15 @@ func TestDefaultLimitsAreThoseOfTheService(t *testing.T) {
 	if want := app.Defaults(); cfg.MaxUnpaid != want.MaxUnpaid || want.MaxUnpaid == 0 ||
 		!reflect.DeepEqual(cfg.Limits, want.Limits) {
 		t.Errorf("%d unpaid orders and the rates %v", cfg.MaxUnpaid, cfg.Limits)
+	}
+}
+
+// TestSettingThatFollowsAFlagIsRefused: it would change nothing.
+func TestSettingThatFollowsAFlagIsRefused(t *testing.T) {
+	for key, want := range map[string]string{"base_url": "--addr", "operators.second_approver_above": "--second-approver"} {
+		err := Run(t.Context(), Config{Addr: "192.0.2.1:0", Set: []string{key + "=1"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
 }

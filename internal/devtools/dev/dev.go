@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -72,8 +73,20 @@ type Config struct {
 // DefaultLimits are the rates of development: everything comes from one address there, and tests are quick.
 const DefaultLimits = "x20"
 
+// decided are the settings that follow a flag.
+var decided = map[string]string{
+	"addr": "addr", "base_url": "addr", "console.addr": "console-addr", "admin.addr": "admin-addr",
+	"operators.second_approver_above": "second-approver-above",
+}
+
 // Run runs the development server until ctx ends.
 func Run(ctx context.Context, c Config) (err error) {
+	for _, set := range c.Set {
+		key, _, _ := strings.Cut(set, "=")
+		if by, ok := decided[key]; ok {
+			return fmt.Errorf("set %s: here it follows --%s", key, by)
+		}
+	}
 	for _, addr := range []string{c.Addr, cmp.Or(c.ConsoleAddr, c.Addr)} {
 		if err := loopback(addr); err != nil {
 			return err
