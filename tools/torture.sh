@@ -121,7 +121,7 @@ three_languages() {
 }
 signers() { counted 1 tools/kms.sh; }
 simulation() {
-  suites -run "TestSeedIsRepeatedExactly$|TestKeptSeeds$" ./internal/testing/simulation
+  suites -run "TestSeedIsRepeatedExactly$|TestKeptSeeds$|TestStoresDoTheSame$" ./internal/testing/simulation
   counted 1 env SEED="$seed" IN="memory memory" tools/simulate.sh 3600
   counted 1 env SEED="$seed" IN="postgres crowds" tools/simulate.sh 3600
 }

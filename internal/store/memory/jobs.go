@@ -178,9 +178,18 @@ func (t *tx) finishJob(f job.Fence, o job.Outcome) error {
 	}
 	row.FinishedAt, row.RunAt = nil, t.at.Add(o.Delay.Truncate(time.Microsecond))
 	if o.Delay == 0 {
-		t.notify(topicJobs, string(row.Class))
+		t.wakeJobs(o.Class)
 	}
 	return nil
+}
+
+// wakeJobs wakes the workers of a class, or of all where the store in PostgreSQL does not know which.
+func (t *tx) wakeJobs(class job.Class) {
+	for _, each := range job.Classes() {
+		if class == "" || class == each {
+			t.notify(topicJobs, string(each))
+		}
+	}
 }
 
 // Save stores the arguments of a claimed job.
@@ -229,7 +238,9 @@ func (j Jobs) Reap(ctx context.Context, limit int) (n int, err error) {
 			if row.Used() > row.MaxAttempts {
 				row.Status, row.FinishedAt = job.OperatorReview, &t.at
 			}
-			t.notify(topicJobs, string(row.Class))
+		}
+		if n > 0 {
+			t.wakeJobs("")
 		}
 		return nil
 	})

@@ -51,7 +51,11 @@ type inMemory struct {
 func (w *world) keepInMemory() {
 	w.token = newToken(w.chain)
 	r := &inMemory{world: w, settings: w.config("postgres://nobody@nowhere/none", nil)}
-	r.disk = memory.NewDisk(time.Now, r.call)
+	hook := r.call
+	if w.plan.ported {
+		hook = nil
+	}
+	r.disk = memory.NewDisk(time.Now, hook)
 	w.records = r
 }
 
@@ -96,11 +100,24 @@ type shop struct {
 
 // open implements records.
 func (r *inMemory) open(_ context.Context, p *process) (program, error) {
+	kept := r.disk.Open(p.name, r.clockOf(p))
+	s := stored{
+		orders: kept.Orders(), cards: kept.Cards(), jobs: kept.Jobs(), esims: kept.Esims(),
+		journal: func(supplier string) esim.Journal { return kept.SupplierJournal(supplier) },
+	}
+	if r.plan.ported {
+		told := func() error { return nil }
+		s = ported{process: p.name, hook: r.call, tell: told, randomize: r.bus.randomize}.over(s)
+	}
+	return r.shop(p, s)
+}
+
+// shop wires the domain over a store.
+func (r *inMemory) shop(p *process, kept stored) (program, error) {
 	now := r.clockOf(p)
-	kept := r.disk.Open(p.name, now)
-	s := &shop{queue: kept.Jobs()}
+	s := &shop{queue: kept.jobs}
 	log := r.log.With("process", p.name)
-	live := availability.Workers(s.queue, now)
+	live := availability.Workers(kept.jobs, now)
 	c := r.settings
 	working := func() time.Time { return s.runner.Working() }
 	cards, err := r.cards(p, c, kept, live(settlement.Fulfilling, card.FeeJob), working)
@@ -118,7 +135,7 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 		return nil, err
 	}
 	settles := settlement.New(settlement.Config{
-		Store: kept.Orders(), Products: as[settlement.Product](sold), Chain: head, Final: final, FinalTime: final.Time,
+		Store: kept.orders, Products: as[settlement.Product](sold), Chain: head, Final: final, FinalTime: final.Time,
 		Collect: collect, Refunds: refunds, Log: log, Now: now, Working: working, HeadTime: head.Time,
 		Float: func(ctx context.Context, resource string, units int64) (order.Reservation, error) {
 			if of, ok, err := cards.FloatOf(ctx, resource, units); ok || err != nil {
@@ -140,7 +157,7 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	s.runner.Register(settlement.Fulfilling, settles.Fulfill)
 	s.runner.Register(settlement.Confirming, settles.Confirm)
 	s.runner.Register(settlement.RefundConfirming, settles.ConfirmRefund)
-	closings := &card.Closings{Cards: cards, Store: kept.Cards(), Refunds: settles}
+	closings := &card.Closings{Cards: cards, Store: kept.cards, Refunds: settles}
 	for _, w := range append(append(cards.Jobs(), esims.Jobs()...), closings.Jobs()...) {
 		s.runner.Add(w)
 		if w.Start != nil {
@@ -148,8 +165,8 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 		}
 	}
 	s.Checkout = checkout.New(checkout.Config{
-		Store: kept.Orders(), Products: as[checkout.Product](sold), Terms: r.terms(), Chain: head,
-		Settlement: trigger.Settlement{Settler: settles, Wait: waitFor}, Runner: s.runner, Recovered: kept.Orders(),
+		Store: kept.orders, Products: as[checkout.Product](sold), Terms: r.terms(), Chain: head,
+		Settlement: trigger.Settlement{Settler: settles, Wait: waitFor}, Runner: s.runner, Recovered: kept.orders,
 		Log: log, Now: now, QuoteKey: make([]byte, 32), Wait: waitFor,
 	})
 	return s, nil
@@ -215,7 +232,7 @@ var (
 )
 
 func (r *inMemory) cards(
-	p *process, c app.Config, kept *memory.Store, live availability.Check, working func() time.Time,
+	p *process, c app.Config, kept stored, live availability.Check, working func() time.Time,
 ) (*card.Cards, error) {
 	at := slices.IndexFunc(madeIssuers, func(i provider.Issuer) bool { return i.Name == c.IssuerProvider })
 	of, err := madeIssuers[at].Dial(provider.Config{
@@ -234,20 +251,20 @@ func (r *inMemory) cards(
 	sold.Closer, _ = of.(card.Closer)
 	sold.Embed, _ = of.(card.Embed)
 	return card.New(card.Config{
-		Store: kept.Cards(), Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
+		Store: kept.cards, Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
 		Deadline: undecidedFor(c.IssuerProvider, c.IssuerDeadline), Working: working, Providers: []card.Provider{sold},
 		Log: r.log,
 	}), nil
 }
 
 func (r *inMemory) esims(
-	p *process, c app.Config, kept *memory.Store, live availability.Check, working func() time.Time,
+	p *process, c app.Config, kept stored, live availability.Check, working func() time.Time,
 ) (*esim.Esims, error) {
 	name := c.Esim.Provider
 	at := slices.IndexFunc(madeSuppliers, func(s provider.Supplier) bool { return s.Name == name })
 	of, err := madeSuppliers[at].Dial(provider.Config{
 		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: callTimeout, VisibilityDelay: visibilityDelay, Own: c.Own,
-		HTTP: r.client(p), Journal: kept.SupplierJournal(name), Log: r.log,
+		HTTP: r.client(p), Journal: kept.journal(name), Log: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -263,7 +280,7 @@ func (r *inMemory) esims(
 		return nil, err
 	}
 	return esim.New(esim.Config{
-		Store: kept.Esims(), Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
+		Store: kept.esims, Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
 		MarginBPS: c.Esim.MarginBPS, StaleAfter: c.Esim.StaleAfter, SyncEvery: c.Esim.SyncEvery, Poll: c.Esim.Poll,
 		CallTimeout: callTimeout, Deadline: undecidedFor(name, c.Esim.Deadline), Working: working, Waiters: c.Esim.Waiters,
 		Log: r.log, Providers: []esim.Provider{sold},

@@ -80,6 +80,44 @@ func (s *server) seeds(t *testing.T, planOf func(seed uint64) plan) {
 	t.Logf("%d bought in %s", bought, time.Since(began).Round(time.Second))
 }
 
+// TestStoresDoTheSame runs the domain in worlds over the store in memory, and in the same ones over that in PostgreSQL:
+// call by call the same happens. What differs is a fault of one of the two.
+func TestStoresDoTheSame(t *testing.T) {
+	if !canFix() {
+		t.Skip("the runtime's dice are not where they were")
+	}
+	s, worlds := newServer(t), []uint64{5000, 5003, 5009}
+	switch fresh := 4; {
+	case *firstSeed != 0:
+		worlds = nil
+		for n := range *seeds {
+			worlds = append(worlds, *firstSeed+uint64(n))
+		}
+	default:
+		if os.Getenv("ROAMCARD_TORTURE") != "" {
+			fresh = 400
+		}
+		for range fresh {
+			worlds = append(worlds, rand.Uint64())
+		}
+	}
+	for _, seed := range worlds {
+		p := planInMemory(seed)
+		// The database has one clock for all, and takes ten times as long.
+		p.ported, p.skew, p.buyers = true, 0, p.buyers/10
+		one, other := (*server)(nil).try(t, p), s.try(t, p)
+		if one.trace != other.trace {
+			t.Errorf("seed %d: the traces are %s in memory and %s over PostgreSQL\n%s", seed, one.trace, other.trace,
+				differ(happenings(one.lines), happenings(other.lines)))
+		}
+	}
+}
+
+// happenings are the lines of a trace without what was only asked for.
+func happenings(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " asks ") })
+}
+
 // TestKeptSeeds runs the worlds of testdata/seeds.txt, those that have found something and some of each kind, as whole
 // programs and in memory: one in six of them, as fresh ones follow, and all in torture. What happens in memory in the
 // first one is the same when it runs again.

@@ -164,6 +164,8 @@ type plan struct {
 	// bounded says that wallets may have little at once, and that some want more. counted says that their payments are
 	// counted, else the shares of floats are.
 	bounded, counted bool
+	// ported says that each call of the store's ports is one of the bus, whichever store it is, and nothing below.
+	ported bool
 }
 
 // slot is a place where one process runs at a time, as an orchestrator has it.
@@ -233,6 +235,11 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.restores.admin = s.admin
 		drop := w.keepInPostgres(s)
 		defer drop()
+		if p.ported {
+			if err := run(t.Context(), w.url, tableClockSQL, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	collectGarbage()
 	forget()
@@ -260,9 +267,16 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.facilitator, w.screen = w.newFacilitator(time0.now), w.newScreen()
 		w.liars = w.newLiars()
-		if s == nil {
+		switch {
+		case s == nil:
 			w.keepInMemory()
-		} else {
+		case p.ported:
+			done, err := w.portStore(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+		default:
 			w.db.bus = w.bus
 		}
 		stop := make(chan struct{})
