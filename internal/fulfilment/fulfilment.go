@@ -89,7 +89,8 @@ type Outcome[T any] struct {
 // unless a provider that does not deduplicate already has the reference, from before a data loss. While the marker is
 // that of this step, it reads by our reference. It sends again only a reference that the provider does not know after
 // the visibility delay, and only to a provider that deduplicates. A call whose sends all failed with ErrNotSent was
-// not begun. The error is ours (lease lost, database), never the provider's.
+// not begun. The error is ours (lease lost, database), never the provider's. What the provider said, or did not say, is
+// what the job waits for if it waits.
 func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outcome[T], error) {
 	begun := l.Step() == c.Step
 	if !begun && p.Traits.Deduplicates {
@@ -100,11 +101,11 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	record, err := c.Read(call)
 	switch absent := errors.Is(err, ErrNoRef); {
 	case err == nil:
-		return Outcome[T]{Kind: Known, Record: record}, nil
+		return known(l, p, record), nil
 	case !begun && absent:
 		return submit(ctx, l, p, c, begun)
 	case !absent, p.MayStillAppear(l.StepAt()):
-		return Outcome[T]{Kind: Unknown}, nil
+		return unknown[T](l, p, err), nil
 	case !p.Traits.Deduplicates:
 		return Outcome[T]{Kind: Untraceable}, nil
 	}
@@ -139,12 +140,23 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], beg
 		if err := l.Mark(ctx, ""); err != nil {
 			return Outcome[T]{}, fmt.Errorf("take the marker back: %w", err)
 		}
-		return Outcome[T]{Kind: Unknown}, nil
+		return unknown[T](l, p, said), nil
 	}
 	if said != nil {
-		return Outcome[T]{Kind: Unknown}, nil
+		return unknown[T](l, p, said), nil
 	}
-	return Outcome[T]{Kind: Known, Record: record}, nil
+	return known(l, p, record), nil
+}
+
+// unknown is a call of which the provider has not told, by the error of the last try.
+func unknown[T any](l *job.Lease, p Provider, last error) Outcome[T] {
+	l.Because(fmt.Sprintf("the %s has not said what became of it: %v", p.Name, last))
+	return Outcome[T]{Kind: Unknown}
+}
+
+func known[T any](l *job.Lease, p Provider, record T) Outcome[T] {
+	l.Because("the " + p.Name + " has it and has not finished it")
+	return Outcome[T]{Kind: Known, Record: record}
 }
 
 // Wait says when to look again at a call that is pending since a time; ok is false once its deadline has passed. After

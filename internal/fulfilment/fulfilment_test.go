@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,14 @@ func (s *shop) want(state order.ProgressState, calls, executed int) {
 	}
 }
 
+// wantCause wants the waiting job to say why it waits.
+func (s *shop) wantCause(want string) {
+	s.Helper()
+	if rows := s.Store.Jobs().Rows(); len(rows) != 1 || !strings.HasPrefix(rows[0].LastError, want) {
+		s.Errorf("%+v, want %q", rows, want)
+	}
+}
+
 func failing(op fulfilmenttest.Op, modes ...fulfilmenttest.Mode) func(*shop) {
 	return func(s *shop) {
 		for _, mode := range modes {
@@ -170,6 +179,7 @@ func TestReferenceIsSentAgainOnlyAfterTheVisibilityDelay(t *testing.T) {
 			story(t, careful, failing(ask, mode), func(s *shop) {
 				fulfilmenttest.Pass(callTimeout + visibilityDelay - time.Second)
 				s.want(order.Waiting, 1, 0)
+				s.wantCause("the maker has not said what became of it: ")
 				fulfilmenttest.Pass(time.Minute)
 				s.want(order.Delivered, 2, 1)
 			})
@@ -266,6 +276,7 @@ func TestPendingCallIsReadUpToTheDeadline(t *testing.T) {
 	story(t, careful, failing(ask, fulfilmenttest.StaysPending), func(s *shop) {
 		fulfilmenttest.Pass(deadline / 2)
 		s.want(order.Waiting, 1, 1)
+		s.wantCause("the maker has it and has not finished it")
 		// A look each second for the first twenty, then each a twentieth of the time later than the one before.
 		if n := s.Calls(find); n < 20 || n > 200 {
 			s.Errorf("looked %d times in %s", n, deadline/2)

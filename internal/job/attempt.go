@@ -99,7 +99,7 @@ func (r *Runner) conclude(ctx context.Context, lease *Lease, outcome Outcome, er
 		return Outcome{}, nil
 	case err == nil:
 		if outcome.Status == Queued && outcome.Reason == "" {
-			outcome.Reason = lease.reason()
+			outcome.Reason = lease.Reason()
 		}
 		return outcome, nil
 	case ctx.Err() != nil:

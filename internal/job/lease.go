@@ -64,7 +64,8 @@ func (l *Lease) Because(reason string) {
 	l.because = storable(reason)
 }
 
-func (l *Lease) reason() string {
+// Reason is what the job waits for, as Because said last; empty when it has not.
+func (l *Lease) Reason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.because

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -255,6 +256,7 @@ func (s *Settlement) recordDead(
 
 // deliver takes one step of the product's delivery.
 func (s *Settlement) deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
+	l.Because("") // the payment is waited for no longer
 	at, err := s.products[o.Kind].Deliver(ctx, l, o)
 	if err != nil {
 		return o, 0, fmt.Errorf("deliver the %s: %w", o.Kind, err)
@@ -266,6 +268,11 @@ func (s *Settlement) deliver(ctx context.Context, l *job.Lease, o order.Order) (
 		return proceed(s.refused(ctx, l, o, at))
 	case order.Doubtful:
 		// The payment arrived and the delivery is uncertain: an operator decides by the evidence.
+		if why := l.Reason(); why != "" {
+			said := map[string]string{"last": why}
+			maps.Copy(said, at.Evidence)
+			at.Evidence = said
+		}
 		return proceed(s.move(ctx, l, o, order.OperatorReview, at))
 	case order.Waiting:
 	}

@@ -96,6 +96,25 @@ func TestOpeningWithoutATraceGoesToAnOperator(t *testing.T) {
 	})
 }
 
+// TestDeliveryThatIsGivenUpSaysWhatWasAwaited: to the operator whom it goes to.
+func TestDeliveryThatIsGivenUpSaysWhatWasAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		s.Issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
+		sold := s.MustBuy(t, p)
+		time.Sleep(2 * time.Hour)
+		s.Reaches(t, sold.Order.ID, order.OperatorReview)
+		moves := s.Store.Memory.Orders().Timeline(sold.Order.ID)
+		last := moves[len(moves)-1]
+		if last.Reason != "for too long the issuer did not say that the card is there" ||
+			last.Evidence["last"] != "the issuer has it and has not finished it" {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
 func TestIssuerFaultsLeaveOneLoad(t *testing.T) {
 	for _, mode := range []fulfilmenttest.Mode{
 		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,

@@ -118,7 +118,7 @@ func (c *Cards) attempt(at *provider, o order.Order, card Card) fulfilment.Attem
 		Provider: c.provider(at), Since: o.UpdatedAt,
 		Evidence: map[string]string{"card": card.ID.String(), "reference": card.Ref.String()},
 		NoTrace:  "the issuer shows no trace of the opening",
-		TooLong:  "the issuer left the card pending for too long",
+		TooLong:  "for too long the issuer did not say that the card is there",
 	}
 }
 

@@ -143,7 +143,7 @@ func (e *Esims) attempt(at *provider, o order.Order, p Profile) fulfilment.Attem
 		Provider: e.provider(at), Since: o.UpdatedAt,
 		Evidence: map[string]string{"profile": p.ID.String(), "reference": p.Ref.String()},
 		NoTrace:  "the supplier shows no trace of the order",
-		TooLong:  "the supplier left the order pending for too long",
+		TooLong:  "for too long the supplier did not say that the eSIM is there",
 	}
 }
 

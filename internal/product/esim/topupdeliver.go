@@ -84,7 +84,7 @@ func (t *Topups) deliver(ctx context.Context, l *job.Lease, a adding) (order.Pro
 		Provider: t.Esims.provider(a.at), Since: a.order.UpdatedAt,
 		Evidence: map[string]string{"profile": a.profile.ID.String(), "reference": ref.String()},
 		NoTrace:  "the supplier shows no trace of the order",
-		TooLong:  "the supplier left the order pending for too long",
+		TooLong:  "for too long the supplier did not say that the data is there",
 	}
 	row, err := t.Store.ReserveTopup(ctx, l.Fence(), Topup{
 		ID: uuid.Must(uuid.NewV7()), Order: a.order.ID, Profile: a.profile.ID, Plan: a.plan.ID, Provider: a.at.Name,
