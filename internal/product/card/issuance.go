@@ -24,10 +24,10 @@ const (
 // Issuance is what an owner is told about the card of an order.
 type Issuance struct {
 	Status IssuanceStatus
-	// Card is the order's card; nil while there is none.
+	// Card is the order's card; nil while there is none, and where an operator has delivered one by hand.
 	Card uuid.UUID
 	// Fee is withdrawn from the card, or was, and Expected is on the card after that, before its holder spends. What will
-	// never be, or is no more, is zero.
+	// never be, is no more, or is not known, as of a card that was delivered by hand, is zero.
 	Fee, Expected money.Cents
 }
 
@@ -35,11 +35,12 @@ type Issuance struct {
 // It is total: every stored combination has an answer.
 func IssuanceOf(s order.Status, latest *Card) Issuance {
 	i := Issuance{Status: issuanceStatus(s, latest), Fee: Fee, Expected: Remaining}
-	if latest != nil {
+	byHand := s == order.Fulfilled && (latest == nil || latest.Status == Failed)
+	if latest != nil && !byHand {
 		i.Card = latest.ID
 	}
 	switch {
-	case i.Status == IssuanceRefused, s == order.Expired:
+	case i.Status == IssuanceRefused, s == order.Expired, byHand:
 		i.Fee, i.Expected = 0, 0
 	case i.Status == IssuanceClosed:
 		i.Expected = 0
