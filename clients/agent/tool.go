@@ -125,8 +125,9 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 	do doing[In, Out]) (out Out, err error) {
 	defer c.server.recovered(c.Params.Name, &err)
 	if c.server.Unusable != nil {
-		return out, advise("settings_unusable", "%v. Nothing works without it: ask the user to run "+
-			"`roamcard mcp install --help`, which makes settings, and then to start this server again.", c.server.Unusable)
+		return out, advise("settings_unusable", "%v. Nothing works without them: ask the user to correct "+
+			"the file, or to delete it and let `roamcard mcp install` make another one, and then to start this server again.",
+			c.server.Unusable)
 	}
 	given := c.Params.Arguments
 	if len(given) == 0 {

@@ -141,6 +141,9 @@ func givenEmpty(cmd *cobra.Command) error {
 	}
 	for _, name := range identities {
 		if cmd.Flags().Changed(name) && strings.TrimSpace(cmd.Flags().Lookup(name).Value.String()) == "" {
+			if cmd.Flags().Lookup(name).Annotations[cobra.BashCompOneRequiredFlag] != nil {
+				return fmt.Errorf("%w: --%s is given and empty", errUsage, name)
+			}
 			return fmt.Errorf("%w: --%s is given and empty; leave it out or name one", errUsage, name)
 		}
 	}

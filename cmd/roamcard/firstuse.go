@@ -116,7 +116,7 @@ var examples = map[string]string{
 	"roamcard orders list":   "  roamcard orders list --active --kind esim",
 	"roamcard orders create": "  roamcard orders create --esim pln_f47ae629cbb9d4093055f9d9",
 	"roamcard card reveal":   "  roamcard card reveal --present browser",
-	"roamcard mcp install":   "  roamcard mcp install --client claude-code --max 25.00 --max-day 50.00",
+	"roamcard mcp install":   "  roamcard mcp install --client claude --max 25.00 --max-day 50.00",
 	"roamcard admin tokens mint": "  roamcard admin tokens mint --name ada --role viewer --expires 720h " +
 		`--reason "joins the team"`,
 	"roamcard admin audit export": "  roamcard admin audit export --format csv",

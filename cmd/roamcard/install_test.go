@@ -170,13 +170,21 @@ func TestInstallShowsAsksAndChangesOnce(t *testing.T) {
 	}
 	if _, stderr, code := runWith(t, append(args, "--yes", "--max", "99")...); code != exitOK ||
 		strings.Count(stderr, "nothing changes") != 1 ||
-		!strings.Contains(stderr, "stay as they are") {
+		!strings.Contains(stderr, "stay as they are") || !strings.Contains(stderr, "--max is for new settings") {
 		t.Errorf("again: %d %s", code, stderr)
 	}
 	after, err := os.ReadDir(filepath.Dir(file))
 	second, failed := os.ReadFile(settings)
 	if err != nil || failed != nil || len(after) != 2 || string(second) != string(first) {
 		t.Errorf("a second time left %v, %v, %s, %v", after, err, second, failed)
+	}
+	unusable := strings.Replace(string(first), "human_approval", "autonomus", 1)
+	if err := os.WriteFile(settings, []byte(unusable), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runWith(t, append(args, "--yes")...); code == exitOK ||
+		!strings.Contains(stderr, "delete it and run") {
+		t.Errorf("over settings that cannot be used: %d %s", code, stderr)
 	}
 }
 

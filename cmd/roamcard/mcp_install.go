@@ -105,7 +105,10 @@ func (i *installing) run() error {
 	if i.print {
 		return i.show()
 	}
-	var err error
+	_, err := i.given() // before anything is written
+	if err != nil {
+		return err
+	}
 	if claude := i.claude(); claude != "" {
 		err = i.byProgram(claude)
 	} else {

@@ -24,7 +24,15 @@ func (i *installing) begin() error {
 	w := printable{i.cmd.ErrOrStderr()}
 	switch _, err := os.Stat(path); {
 	case err == nil:
+		if _, err := agent.ReadSettings(path); err != nil {
+			return fmt.Errorf("the server cannot use its settings (correct %s, or delete it and run this again): %w", path, err)
+		}
 		fmt.Fprintf(w, "The server's settings are in %s; they stay as they are.\n", path)
+		for _, name := range []string{"max", "max-day", "mode", "signer"} {
+			if i.cmd.Flags().Changed(name) {
+				fmt.Fprintf(w, "--%s is for new settings: to change these, edit the file.\n", name)
+			}
+		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("look for the server's settings: %w", err)
@@ -54,9 +62,8 @@ func (i *installing) begin() error {
 	return nil
 }
 
-// starting makes settings from what the service publishes.
-func (i *installing) starting() (agent.Settings, error) {
-	var s agent.Settings
+// given are the new settings as far as the flags say them.
+func (i *installing) given() (s agent.Settings, err error) {
 	one, err := capOf("--max", i.maxUSD, "ROAMCARD_MAX_PER_PAYMENT_USD")
 	if err != nil {
 		return s, err
@@ -77,15 +84,24 @@ func (i *installing) starting() (agent.Settings, error) {
 			return s, fmt.Errorf("%w: --signer: %w", errUsage, err)
 		}
 	}
+	return agent.Settings{
+		Mode: mode, MaxPerPaymentUSDCents: one, MaxPerDayUSDCents: day,
+		Operations: []string{"buy_card", "top_up_card", "buy_esim"},
+		Signer:     json.RawMessage(i.signer), Presenter: agent.Browser,
+	}, nil
+}
+
+// starting makes settings from the flags and what the service publishes.
+func (i *installing) starting() (agent.Settings, error) {
+	s, err := i.given()
+	if err != nil {
+		return s, err
+	}
 	r, err := i.b.ready()
 	if err != nil {
 		return s, err
 	}
-	s = agent.Settings{
-		Origin: first(i.b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Mode: mode,
-		MaxPerPaymentUSDCents: one, MaxPerDayUSDCents: day, Operations: []string{"buy_card", "top_up_card", "buy_esim"},
-		Signer: json.RawMessage(i.signer), Presenter: agent.Browser, RPCURL: i.b.node(r),
-	}
+	s.Origin, s.RPCURL = first(i.b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), i.b.node(r)
 	client, err := roamcard.New(roamcard.Config{BaseURL: s.Origin})
 	if err != nil {
 		return s, err

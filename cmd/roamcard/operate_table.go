@@ -100,9 +100,9 @@ func viewOf(w io.Writer, res proto.Message, whole bool) {
 func pendingText(w io.Writer, a *roamcardv1.Approval) {
 	switch {
 	case a.GetOutdated():
-		fmt.Fprintf(w, "asked for before this, outdated\troamcard admin approvals reject %s\n", a.GetId())
+		fmt.Fprintf(w, "asked for before this, outdated\troamcard admin approvals reject %s --reason …\n", a.GetId())
 	case a.GetStatus() == "pending":
-		fmt.Fprintf(w, "waits for a second operator\troamcard admin approvals approve %s\n", a.GetId())
+		fmt.Fprintf(w, "waits for a second operator\troamcard admin approvals approve %s --reason …\n", a.GetId())
 	}
 }
 

@@ -77,6 +77,10 @@ func (c Config) addressMistakes() (wrong []error) {
 			wrong = append(wrong, fmt.Errorf("%s: is not host:port", of.key))
 			continue
 		}
+		if _, err = net.LookupPort("tcp", of.port); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %q is no port", of.key, of.port))
+			continue
+		}
 		for _, other := range all {
 			if samePort(of.port, other.port) && sameHost(of.host, other.host) {
 				wrong = append(wrong, fmt.Errorf("%s: %s is taken by %s, %s", of.key, of.addr, other.key, other.addr))

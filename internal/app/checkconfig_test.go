@@ -38,8 +38,9 @@ func TestListenersHaveAddressesOfTheirOwn(t *testing.T) {
 	}
 	told := errors.Join(Config{
 		Addr: ":1", MetricsAddr: "nowhere", AdminAddr: "10.0.0.5:1", ConsoleAddr: "127.0.0.1:1",
-	}.addressMistakes()...).Error()
+	}.addressMistakes()...).Error() + "\n" + errors.Join(Config{Addr: "file:/nope"}.addressMistakes()...).Error()
 	for _, want := range []string{
+		`addr: "/nope" is no port`,
 		"metrics.addr: is not host:port", "admin.addr: 10.0.0.5:1 is", "console.addr: 127.0.0.1:1 is",
 	} {
 		if !strings.Contains(told, want) {

@@ -512,7 +512,7 @@ func (s setting) value(
 	if value != "" || source != "" {
 		return value, source, nil
 	}
-	if v, ok := file[s.key]; ok && v != "" {
+	if v := strings.TrimSpace(file[s.key]); v != "" {
 		return v, "file", nil
 	}
 	return s.byDefault, "default", nil
@@ -524,6 +524,7 @@ func env(
 	name string, lookup func(string) (string, bool), read func(string) ([]byte, error),
 ) (value, source string, err error) {
 	v, _ := lookup(name)
+	v = strings.TrimSpace(v)
 	path, _ := lookup(name + "_FILE")
 	switch {
 	case v != "" && path != "":
@@ -722,8 +723,8 @@ func cents(at func(*Config) *money.Cents) func(*Config, string) error {
 func duration(at func(*Config) *time.Duration) func(*Config, string) error {
 	return func(c *Config, s string) error {
 		d, err := time.ParseDuration(s)
-		if err != nil || d <= 0 {
-			return fmt.Errorf("%q is not a positive duration like 20s", s)
+		if err != nil || d < time.Millisecond {
+			return fmt.Errorf("%q is not a duration like 20s, of a millisecond at least", s)
 		}
 		*at(c) = d
 		return nil

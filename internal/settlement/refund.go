@@ -35,7 +35,7 @@ func (r Refunds) barred(ctx context.Context, wallet x402.Address) (why string, e
 	}
 	switch err := r.Screen(ctx, wallet); {
 	case fault.Of(err) == fault.PayerNotAccepted:
-		return "the payer is not served: decide what becomes of the money, and conclude it by hand", nil
+		return "the payer is not served: what becomes of the money is decided outside of the service", nil
 	case err != nil:
 		return "", fmt.Errorf("screen the payer: %w", err)
 	}
