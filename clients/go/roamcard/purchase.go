@@ -48,6 +48,9 @@ func (c *Client) buy(
 	return bought, nil
 }
 
+// kindNotAccepted is the refusal of a payer by what kind of account it is.
+const kindNotAccepted = "payer_kind_not_accepted"
+
 // keyed gives an error what to call again with, when a payment was signed under the key.
 func (c *Client) keyed(ctx context.Context, key string, err error) error {
 	b, unread := c.config.Store.Read(context.WithoutCancel(ctx))
@@ -67,7 +70,11 @@ func (c *Client) keyed(ctx context.Context, key string, err error) error {
 func keyed(err error, key string, e Entry, now time.Time) error {
 	_, hasKey := errors.AsType[*AmbiguousPaymentError](err)
 	if told, ok := errors.AsType[*APIError](err); ok {
-		told.IdempotencyKey, told.RetryAt = key, e.liveUntil(now)
+		told.IdempotencyKey = key
+		// Another signature of an account of a kind that is not accepted is none, too.
+		if told.Code != kindNotAccepted {
+			told.RetryAt = e.liveUntil(now)
+		}
 		told.Retryable = told.Retryable || !told.RetryAt.IsZero()
 		hasKey = true
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 )
 
 // accountVector is one of clients/testing/smartaccounts.json, which the clients of every language stand.
@@ -334,5 +335,23 @@ func TestRefusedKindOfPayerIsNotSignedForAgain(t *testing.T) {
 		if sent := s.sent(); len(sent) != 2 || sent[0] != sent[1] {
 			t.Errorf("%d payments, which are not the same", len(sent))
 		}
+	}
+}
+
+// TestRefusedKindOfPayerCannotRetry: another signature of such an account is none, too.
+func TestRefusedKindOfPayerCannotRetry(t *testing.T) {
+	t.Parallel()
+	service := roamcardtest.New(roamcardtest.Config{})
+	c, err := roamcard.New(roamcard.Config{
+		BaseURL: service.URL(), Signer: accountVectors(t)[0].signer(t), HTTP: service.Transport(),
+		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 5000, MaxPerDay: 20_000},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Cards.Purchase(t.Context(), "k")
+	if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.Code != "payer_kind_not_accepted" ||
+		told.Retryable || !told.RetryAt.IsZero() || told.IdempotencyKey != "k" {
+		t.Errorf("%+v", err)
 	}
 }

@@ -14,11 +14,13 @@ from roamcard import (
     CoinbaseSmartAccount,
     EthAccountSigner,
     MemoryStore,
+    NotDeployedError,
     PaymentError,
     Policy,
     Roamcard,
     SafeAccount,
 )
+from roamcard.chain import Chain
 from roamcard.testing import FakeService
 
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/smartaccounts.json").read_text("utf-8"))
@@ -167,6 +169,16 @@ def test_a_service_that_takes_keys_only_refuses_and_nothing_more_is_signed(vecto
     )
     client = Roamcard(service.url, account, POLICY, store=store, http_transport=service.transport())
     for _ in range(2):
-        with pytest.raises(ApiError, match="payer_kind_not_accepted"):
+        with pytest.raises(ApiError, match="payer_kind_not_accepted") as failure:
             client.cards.purchase(idempotency_key="k")
+        assert (failure.value.retryable, failure.value.retry_at) == (False, None)
     assert len(owner.signed) == 1 and not service.token.transfers
+
+
+def test_a_safe_that_is_not_there_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Chain, "lacks_code", lambda self, account: True)
+    safe = SafeAccount("0x" + "5a" * 20, EthAccountSigner(Account.create()))
+    service = FakeService()
+    client = Roamcard(service.url, safe, POLICY, rpc_url="http://node.test", http_transport=service.transport())
+    with pytest.raises(NotDeployedError):
+        client.cards.purchase()

@@ -317,7 +317,8 @@ export class Payer {
     const entry = await this.journal.entry(id).catch(() => undefined);
     const until = entry && this.journal.liveUntil(entry);
     reply.error.idempotencyKey = key;
-    if (until !== undefined) {
+    // Another signature of an account of a kind that is not accepted is none, too.
+    if (until !== undefined && reply.error.code !== "payer_kind_not_accepted") {
       Object.assign(reply.error, { retryAt: new Date(until * 1000).toISOString(), retryable: true });
     }
     return failureOf(reply);
@@ -400,7 +401,7 @@ export class Payer {
   // signature says how it is made: without code, nobody could move its money by the signature.
   async #signature(signer: Signer, offer: Offer, authorization: Authorization): Promise<string> {
     const signature = await signatureOf(signer, offer, authorization);
-    if (isOfAccount(signature) && (await this.#chain?.lacksCode(signer.address)))
+    if ((isOfAccount(signature) || signer.deployed) && (await this.#chain?.lacksCode(signer.address)))
       throw new NotDeployedError(
         `the smart account ${signer.address} has no code; deploy it first. Nothing was sent`,
       );

@@ -24,6 +24,7 @@ export async function safeSigner(address: string, ...owners: Signer[]): Promise<
   };
   return {
     address,
+    deployed: true,
     signTypedData: (data) => signed(hashTypedData(data as unknown as Parameters<typeof hashTypedData>[0])),
     signMessage: ({ message }) => signed(hashMessage(message)),
   };

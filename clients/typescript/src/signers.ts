@@ -11,6 +11,8 @@ export interface TypedData {
 /** A wallet. Viem's local accounts fit as they are, and so do its Coinbase smart accounts, once they are deployed. */
 export interface Signer {
   readonly address: string;
+  /** Set where this is an account whose code is there already: a node is asked before a payment is sent. */
+  readonly deployed?: boolean;
   /** Signs an EIP-712 document; 0x and the hex of 65 bytes, or of what a smart account's code takes. */
   signTypedData(data: TypedData): Promise<string>;
   /** Signs a text (EIP-191). Wallets without it sign in by typed data. */

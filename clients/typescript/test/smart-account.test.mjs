@@ -7,7 +7,7 @@ import { MemoryStore, NotDeployedError, PaymentError, Roamcard, safeSigner } fro
 import { FakeService } from "roamcard/testing";
 import { createPublicClient, custom } from "viem";
 import { toCoinbaseSmartAccount } from "viem/account-abstraction";
-import { privateKeyToAccount } from "viem/accounts";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 
 const vectors = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/smartaccounts.json"), "utf8"));
 const safes = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/safes.json"), "utf8"));
@@ -116,7 +116,11 @@ test("a service that takes keys only refuses, and nothing more is signed", async
     let signed = 0;
     const signer = { address: account.address, signTypedData: (data) => (signed++, account.signTypedData(data)) };
     const client = new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer, policy });
-    const refused = { status: 403, code: "payer_kind_not_accepted" };
+    const refused = (error) => {
+      const { status, code, retryable, retryAt } = error;
+      assert.deepEqual([status, code, retryable, retryAt], [403, "payer_kind_not_accepted", false, undefined]);
+      return true;
+    };
     for (let i = 0; i < 2; i++) await assert.rejects(client.cards.purchase({ idempotencyKey: "k" }), refused);
     assert.deepEqual([signed, service.token.transfers], [1, []]);
   }
@@ -124,11 +128,13 @@ test("a service that takes keys only refuses, and nothing more is signed", async
 
 test("an account without code is sent with the call that makes it, and not without", async () => {
   const rpcUrl = "http://node.test/";
-  for (const [vector, refusal] of [
-    [vectors[0], { constructor: NotDeployedError }],
-    [vectors.at(-1), { status: 403, code: "payer_kind_not_accepted" }],
+  const safe = await safeSigner(`0x${"5a".repeat(20)}`, privateKeyToAccount(generatePrivateKey()));
+  for (const [account, refusal] of [
+    [await accountOf(vectors[0]), { constructor: NotDeployedError }],
+    [await accountOf(vectors.at(-1)), { status: 403, code: "payer_kind_not_accepted" }],
+    [safe, { constructor: NotDeployedError }],
   ]) {
-    const [service, account] = [new FakeService(), await accountOf(vector)];
+    const service = new FakeService();
     const fetch = async (input, init) => {
       if (new Request(input, init).url !== rpcUrl) return service.fetch(input, init);
       return Response.json({ jsonrpc: "2.0", id: 1, result: "0x" });

@@ -32,7 +32,7 @@ from .money import dollars_of, units_of_cents
 from .policy import Expected, Policy, Quote, Quoted, check_terms
 from .programs import Do, Done, Pause, Program, Refused, Send, Unclear
 from .signers import Signer
-from .smartaccount import names_creation, of_account
+from .smartaccount import SafeAccount, names_creation, of_account
 from .x402 import Terms, authorization_typed_data, decode_payment, decode_terms, encode_payment, nonce_of, same_address
 
 T = TypeVar("T")
@@ -296,7 +296,9 @@ class Payer:
         """A refusal as an error, with what to call again with and when."""
         entry = yield from self._known(id)
         reply.error.idempotency_key = purchase.key
-        reply.error.retry_at = entry.live_until(self.journal.now()) if entry is not None else None
+        # Another signature of an account of a kind that is not accepted is none, too.
+        if entry is not None and reply.error.code != "payer_kind_not_accepted":
+            reply.error.retry_at = entry.live_until(self.journal.now())
         reply.error.retryable = reply.error.retryable or reply.error.retry_at is not None
         return _failure_of(reply)
 
@@ -528,9 +530,10 @@ def _signature_of(signer: Signer, data: dict[str, Any], chain: Chain | None) -> 
         raise
     except Exception as error:
         raise PaymentError("the wallet did not sign; nothing was sent") from error
-    if re.fullmatch("0x[0-9a-fA-F]{130}", signature) or names_creation(signature):
+    plain = re.fullmatch("0x[0-9a-fA-F]{130}", signature) and not isinstance(signer, SafeAccount)
+    if plain or names_creation(signature):
         return signature
-    if not of_account(signature):
+    if not of_account(signature) and not isinstance(signer, SafeAccount):
         raise PaymentError("the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent")
     if chain is not None and chain.lacks_code(signer.address):
         raise NotDeployedError(f"the smart account {signer.address} has no code; deploy it first. Nothing was sent")
