@@ -107,7 +107,7 @@ func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 		err = t.SmartAccounts.SignedBy(ctx, from, t.Domain.Digest(p.Authorization), p.Signature)
 	}
 	if errors.Is(err, curve.ErrNotSigned) {
-		of := ""
+		of := "; what only an account's code would take is not accepted here"
 		if t.SmartAccounts != nil {
 			of = "; a smart account's is its owners', in the encoding of its kind, by passkeys or keys of accounts without code"
 		}

@@ -810,11 +810,12 @@ type LimitConfig struct {
 	IdempotencyKeyMaxLength uint32                 `protobuf:"varint,1,opt,name=idempotency_key_max_length,json=idempotencyKeyMaxLength,proto3" json:"idempotency_key_max_length,omitempty"`
 	PurchaseBodyMaxBytes    uint32                 `protobuf:"varint,2,opt,name=purchase_body_max_bytes,json=purchaseBodyMaxBytes,proto3" json:"purchase_body_max_bytes,omitempty"`
 	PaymentHeaderMaxBytes   uint32                 `protobuf:"varint,3,opt,name=payment_header_max_bytes,json=paymentHeaderMaxBytes,proto3" json:"payment_header_max_bytes,omitempty"`
-	SessionSeconds          uint32                 `protobuf:"varint,4,opt,name=session_seconds,json=sessionSeconds,proto3" json:"session_seconds,omitempty"`
-	SignInChallengeSeconds  uint32                 `protobuf:"varint,5,opt,name=sign_in_challenge_seconds,json=signInChallengeSeconds,proto3" json:"sign_in_challenge_seconds,omitempty"`
-	RevealChallengeSeconds  uint32                 `protobuf:"varint,6,opt,name=reveal_challenge_seconds,json=revealChallengeSeconds,proto3" json:"reveal_challenge_seconds,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Of a wallet that signs with a key; a smart account has a quarter of it.
+	SessionSeconds         uint32 `protobuf:"varint,4,opt,name=session_seconds,json=sessionSeconds,proto3" json:"session_seconds,omitempty"`
+	SignInChallengeSeconds uint32 `protobuf:"varint,5,opt,name=sign_in_challenge_seconds,json=signInChallengeSeconds,proto3" json:"sign_in_challenge_seconds,omitempty"`
+	RevealChallengeSeconds uint32 `protobuf:"varint,6,opt,name=reveal_challenge_seconds,json=revealChallengeSeconds,proto3" json:"reveal_challenge_seconds,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *LimitConfig) Reset() {

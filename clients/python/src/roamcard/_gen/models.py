@@ -58,7 +58,7 @@ class Issuance(Model):
     operator looks at it.
     """
     card_id: str | None = None
-    """The card, once it exists."""
+    """The card, once it exists; of one that an operator has delivered by hand neither this nor an amount is known."""
     card_issue_fee_usd_cents: int
     """The platform's fee, withdrawn from the card after it became ACTIVE."""
     expected_available_after_issue_usd_cents: int
@@ -422,6 +422,7 @@ class LimitConfig(Model):
     purchase_body_max_bytes: int
     payment_header_max_bytes: int
     session_seconds: int
+    """Of a wallet that signs with a key; a smart account has a quarter of it."""
     sign_in_challenge_seconds: int
     reveal_challenge_seconds: int
 

@@ -70,7 +70,7 @@ var (
 
 // AuthServiceClient is a client for the roamcard.v1.AuthService service.
 type AuthServiceClient interface {
-	// Makes a sign-in message for an externally owned account.
+	// Makes a sign-in message for a wallet.
 	CreateChallenge(context.Context, *v1.CreateChallengeRequest) (*v1.CreateChallengeResponse, error)
 	// Exchanges a signed challenge for a bearer token. A challenge can be used once.
 	VerifyChallenge(context.Context, *v1.VerifyChallengeRequest) (*v1.VerifyChallengeResponse, error)
@@ -88,7 +88,7 @@ func NewAuthServiceClient(client *connect.Client) AuthServiceClient {
 
 // AuthServiceHandler is an implementation of the roamcard.v1.AuthService service.
 type AuthServiceHandler interface {
-	// Makes a sign-in message for an externally owned account.
+	// Makes a sign-in message for a wallet.
 	CreateChallenge(context.Context, *v1.CreateChallengeRequest) (*v1.CreateChallengeResponse, error)
 	// Exchanges a signed challenge for a bearer token. A challenge can be used once.
 	VerifyChallenge(context.Context, *v1.VerifyChallengeRequest) (*v1.VerifyChallengeResponse, error)

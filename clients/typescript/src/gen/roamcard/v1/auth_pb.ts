@@ -238,13 +238,14 @@ export const LogoutResponseSchema: GenMessage<LogoutResponse> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_auth, 7);
 
 /**
- * AuthService signs wallets in: a challenge, a signature, a bearer session of one hour.
+ * AuthService signs wallets in: a challenge, a signature, a bearer session of one hour, of a smart
+ * account of a quarter of one.
  *
  * @generated from service roamcard.v1.AuthService
  */
 export const AuthService: GenService<{
   /**
-   * Makes a sign-in message for an externally owned account.
+   * Makes a sign-in message for a wallet.
    *
    * @generated from rpc roamcard.v1.AuthService.CreateChallenge
    */

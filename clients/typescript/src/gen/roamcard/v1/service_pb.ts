@@ -430,6 +430,8 @@ export type LimitConfig = Message<"roamcard.v1.LimitConfig"> & {
   paymentHeaderMaxBytes: number;
 
   /**
+   * Of a wallet that signs with a key; a smart account has a quarter of it.
+   *
    * @generated from field: uint32 session_seconds = 4;
    */
   sessionSeconds: number;

@@ -576,6 +576,8 @@ class LimitConfig(Message[_LimitConfigFields]):
             uint32 payment_header_max_bytes = 3;
             ```
         session_seconds:
+            Of a wallet that signs with a key; a smart account has a quarter of it.
+
             ```proto
             uint32 session_seconds = 4;
             ```
