@@ -137,7 +137,8 @@ func (r *Relayer) withinDay(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %d wei within %s: %w", errDayOver, spent, apartPeriod, fault.New(fault.DependencyDown,
-		"Payments of smart accounts pause: they have used up the gas of a day. Pay from an account without code, or later."))
+		"Payments of smart accounts pause: they have used up the gas of a day. Nothing was claimed; pay from an account "+
+			"without code, or repeat the same request later.").Then(fault.RetrySameRequest).After(10*time.Minute))
 }
 
 // feeLog caches the last fee for feeFor, which saves two calls for each simulated purchase.

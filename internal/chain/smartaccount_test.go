@@ -394,6 +394,11 @@ func TestSmartAccountsPauseBeyondTheGasOfADay(t *testing.T) {
 	b.settles(p)
 	b.closes(relayer, p)
 	b.paused(on, relayer, account, buyer(1))
+	// Nothing is claimed, so the same signature does later.
+	told, ok := fault.As(relayer.SmartAccountsReady(t.Context()))
+	if !ok || told.Code != fault.DependencyDown || told.NextAction != fault.RetrySameRequest || told.RetryAfter < time.Minute {
+		t.Errorf("told %+v", told)
+	}
 	b.pass(24*60*60 + 1)
 	again := b.paysBy(account, 0)
 	if err := chain.AsRelayer(on, relayer).Simulate(t.Context(), again.Authorization, again.Signature); err != nil {
