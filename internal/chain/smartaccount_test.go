@@ -396,7 +396,8 @@ func TestSmartAccountsPauseBeyondTheGasOfADay(t *testing.T) {
 	b.paused(on, relayer, account, buyer(1))
 	// Nothing is claimed, so the same signature does later.
 	told, ok := fault.As(relayer.SmartAccountsReady(t.Context()))
-	if !ok || told.Code != fault.DependencyDown || told.NextAction != fault.RetrySameRequest || told.RetryAfter < time.Minute {
+	if !ok || told.Code != fault.DependencyDown || told.NextAction != fault.RetrySameRequest ||
+		told.RetryAfter < time.Minute {
 		t.Errorf("told %+v", told)
 	}
 	b.pass(24*60*60 + 1)
