@@ -39,7 +39,8 @@ for where in ${IN:-postgres memory}; do
   if ((seed > 0)); then seed=$((seed + ${#pids[@]} * 1000000)); fi
   on=()
   if ((${#processors[@]} > 0)); then on=(taskset -c "${processors[${#pids[@]} % ${#processors[@]}]}"); fi
-  "${on[@]}" "$out/sim.test" -test.run "$suite\$" "${flags[@]}" -seed "$seed" "${of[@]}" > >(sed -u "s/^/$where: /") 2>&1 &
+  "${on[@]}" "$out/sim.test" -test.run "$suite\$" "${flags[@]}" -seed "$seed" "${of[@]}" \
+    > >(sed -u "s/^/$where: /") 2>&1 &
   pids+=($!)
 done
 code=0

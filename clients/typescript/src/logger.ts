@@ -9,8 +9,8 @@ export interface Logger {
 }
 
 /**
- * A logger that cannot fail: what it throws, or what a promise of it is rejected with, is dropped, as a payment that was
- * made must not look as if it was not.
+ * A logger that cannot fail: what it throws, or what a promise of it is rejected with, is dropped, as a payment that
+ * was made must not look as if it was not.
  */
 export function unfailing(logger: Logger): Logger {
   const told =

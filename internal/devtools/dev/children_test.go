@@ -36,7 +36,9 @@ func TestDefaultLimitsAreThoseOfTheService(t *testing.T) {
 
 // TestSettingThatFollowsAFlagIsRefused: it would change nothing.
 func TestSettingThatFollowsAFlagIsRefused(t *testing.T) {
-	for key, want := range map[string]string{"base_url": "--addr", "operators.second_approver_above": "--second-approver"} {
+	for key, want := range map[string]string{
+		"base_url": "--addr", "operators.second_approver_above": "--second-approver-above",
+	} {
 		err := Run(t.Context(), Config{Addr: "192.0.2.1:0", Set: []string{key + "=1"}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", key, err)
