@@ -135,7 +135,7 @@ func (c *Chain) checkSmartAccount(
 	case errors.Is(err, smartaccount.ErrOtherKind):
 		return &payment.Rejection{
 			Code: fault.PayerKindNotAccepted, Reason: x402.ReasonSignature, Detail: "The payer is an account with code, of a " +
-				"kind that is not accepted here. Pay from an account without code.",
+				"kind that is not accepted here. Pay from an account without code; a delegation by EIP-7702 can be taken away.",
 		}
 	case errors.Is(err, curve.ErrNotSigned) && len(code) == 0:
 		return refuse("the signature is a smart account's, and the payer has no code")

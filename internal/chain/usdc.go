@@ -179,7 +179,7 @@ var refusals = map[string]payment.Rejection{
 		Reason: x402.ReasonNonceUsed, Detail: "the authorization was used or cancelled",
 	},
 	"FiatTokenV2: invalid signature": {
-		Reason: x402.ReasonSignature, Detail: "the token refuses the signature; accounts with code cannot pay here",
+		Reason: x402.ReasonSignature, Detail: "the token, or the code of the payer, refuses the signature",
 	},
 	"ECRecover: invalid signature": {
 		Reason: x402.ReasonSignature, Detail: "the token refuses the signature",
