@@ -1488,7 +1488,7 @@ type Issuance struct {
 	// unpaid, queued, pending, active (a frozen card, too), closed, refused when it will never come, or review when an
 	// operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// The card, once it exists; of one that an operator has delivered by hand neither this nor an amount is known.
+	// The card, once it exists.
 	CardId *string `protobuf:"bytes,2,opt,name=card_id,json=cardId,proto3,oneof" json:"card_id,omitempty"`
 	// The platform's fee, withdrawn from the card after it became ACTIVE.
 	CardIssueFeeUsdCents uint32 `protobuf:"varint,3,opt,name=card_issue_fee_usd_cents,json=cardIssueFeeUsdCents,proto3" json:"card_issue_fee_usd_cents,omitempty"`

@@ -58,7 +58,7 @@ class Issuance(Model):
     operator looks at it.
     """
     card_id: str | None = None
-    """The card, once it exists; of one that an operator has delivered by hand neither this nor an amount is known."""
+    """The card, once it exists."""
     card_issue_fee_usd_cents: int
     """The platform's fee, withdrawn from the card after it became ACTIVE."""
     expected_available_after_issue_usd_cents: int

@@ -802,7 +802,7 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
   status: string;
 
   /**
-   * The card, once it exists; of one that an operator has delivered by hand neither this nor an amount is known.
+   * The card, once it exists.
    *
    * @generated from field: optional string card_id = 2;
    */

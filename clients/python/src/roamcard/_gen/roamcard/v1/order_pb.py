@@ -1103,7 +1103,7 @@ class Issuance(Message[_IssuanceFields]):
             string status = 1;
             ```
         card_id:
-            The card, once it exists; of one that an operator has delivered by hand neither this nor an amount is known.
+            The card, once it exists.
 
             ```proto
             optional string card_id = 2;
