@@ -90,8 +90,10 @@ export function walletOf(account, changes = {}) {
       if (this.refuses.includes(method)) return { code: 4001, message: "User rejected the request." };
       switch (method) {
         case "eth_requestAccounts":
+          await this.opens;
+        // falls through
         case "eth_accounts":
-          return { result: [this.account.address] };
+          return { result: this.locked ? [] : [this.account.address] };
         case "eth_chainId":
           return { result: this.chain };
         case "wallet_switchEthereumChain":

@@ -78,6 +78,28 @@ test("an answer that gets lost is asked for again with the same signature", { ti
   await tab.close();
 });
 
+test("a wallet that was given up changes nothing when it answers", { timeout }, async () => {
+  const [owner, other] = [await ownerAt(12), await ownerAt(13)];
+  const order = await orderOf(owner);
+  for (const at of [`${home}#card`, order.payable_url]) {
+    let answer;
+    const late = walletOf(owner.account, { name: "Late", opens: new Promise((done) => (answer = done)) });
+    const { tab } = await tabWith(browser, [late, walletOf(other.account)]);
+    await tab.goto(at);
+    if (at !== order.payable_url) await push(tab, "Connect wallet");
+    await push(tab, "Late");
+    await push(tab, "Cancel");
+    await push(tab, "Test wallet");
+    const shown = other.account.address.slice(0, 6);
+    await says(tab, shown);
+    answer();
+    await new Promise((done) => setTimeout(done, 500));
+    await says(tab, shown);
+    assert.deepEqual(late.asked, ["eth_requestAccounts"]);
+    await tab.close();
+  }
+});
+
 test("a service that is killed while the page waits delivers when it is started again", { timeout }, async (t) => {
   const folder = await dataFolder();
   t.after(() => removeFolder(folder));

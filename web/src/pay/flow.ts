@@ -46,6 +46,8 @@ export class PayFlow {
   #previewing = false;
   #resuming = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Counts the wallets that were asked: the answer of one that is not asked any more is ignored. */
+  #asked = 0;
 
   constructor(orderId: string, show: (state: State) => void) {
     const store = new IndexedDbStore();
@@ -141,24 +143,30 @@ export class PayFlow {
 
   /** Connects a wallet and looks whether it can pay. */
   async choose(wallet: Wallet): Promise<void> {
-    this.#unfollow?.();
-    this.#set({
-      wallet, account: undefined, balance: undefined, ready: false, step: "connecting", notice: undefined,
-    });
+    this.#drop({ wallet, step: "connecting" });
+    const asked = this.#asked;
     try {
       const accounts = await accountsOf(wallet, "asked");
+      if (this.#asked !== asked) return;
       this.#unfollow = followWallet(wallet, () => void this.recheck());
       await this.#check(accounts);
     } catch (error) {
-      this.#walletFailed(error);
+      if (this.#asked === asked) this.#walletFailed(error);
     }
   }
 
   /** Lets the person choose another wallet. */
   leave(): void {
+    this.#drop({});
+  }
+
+  #drop(next: Partial<State>): void {
+    this.#asked++;
     this.#unfollow?.();
+    this.#unfollow = undefined;
     this.#set({
       wallet: undefined, account: undefined, balance: undefined, ready: false, step: undefined, notice: undefined,
+      ...next,
     });
   }
 
@@ -166,10 +174,12 @@ export class PayFlow {
   async recheck(): Promise<void> {
     const { wallet, step, at } = this.state;
     if (!wallet || at !== "open" || step) return;
+    const asked = this.#asked;
     try {
-      await this.#check(await accountsOf(wallet, "shown"));
+      const accounts = await accountsOf(wallet, "shown");
+      if (this.#asked === asked) await this.#check(accounts);
     } catch (error) {
-      this.#walletFailed(error);
+      if (this.#asked === asked) this.#walletFailed(error);
     }
   }
 
@@ -181,12 +191,14 @@ export class PayFlow {
     if (account === undefined) return this.#set({ wallet: undefined, step: undefined });
     if (!isMasked(order.owner, account)) return this.#set({ step: undefined, notice: { kind: "wrongWallet" } });
     this.#set({ step: "switching" });
+    const asked = this.#asked;
     const elsewhere = await notOn(wallet, chain);
+    if (this.#asked !== asked) return;
     if (elsewhere) return this.#set({ step: undefined, notice: { kind: elsewhere } });
     this.#set({ step: "checking" });
     // A wallet whose node does not tell is not kept from paying: the service checks, too.
     const balance = await tokenBalance(wallet.provider, asset, account).catch(() => undefined);
-    if (this.state.wallet !== wallet) return;
+    if (this.#asked !== asked) return;
     const poor = balance !== undefined && balance < BigInt(order.amount);
     this.#set({ balance, step: undefined, ready: !poor, ...(poor && { notice: { kind: "poor" } }) });
   }
@@ -195,15 +207,17 @@ export class PayFlow {
   async pay(): Promise<void> {
     const { wallet, account, ready, step, chain } = this.state;
     if (!wallet || !account || !ready || !chain || step) return;
-    this.#signing = new AbortController();
+    const { signal } = (this.#signing = new AbortController());
     this.#set({ step: "signing", notice: undefined });
     try {
       await ensureChain(wallet.provider, chain);
+      signal.throwIfAborted();
       const signer = await eip1193Signer(wallet.provider, account);
-      const paid = await this.#link.pay(signer, this.#signing.signal);
+      const paid = await this.#link.pay(signer, signal);
       void this.#paid(paid);
     } catch (error) {
-      this.#failed(error);
+      // Who gave up may have begun again.
+      if (!signal.aborted || this.state.step === "sending") this.#failed(error);
     }
   }
 
@@ -211,7 +225,8 @@ export class PayFlow {
   cancel(): void {
     if (this.state.step === "sending") return;
     this.#signing?.abort(new DOMException("cancelled", "AbortError"));
-    this.#set({ step: undefined, ...(this.state.ready ? {} : { wallet: undefined, account: undefined }) });
+    if (this.state.ready) this.#set({ step: undefined });
+    else this.#drop({});
   }
 
   // resume sends what was signed until the answer is clear. The wallet is not needed.
@@ -247,7 +262,6 @@ export class PayFlow {
   }
 
   #failed(error: unknown): void {
-    if (error instanceof DOMException && error.name === "AbortError") return this.#set({ step: undefined });
     const notice = noticeOf(error);
     if (["unknown", "unavailable", "offline"].includes(notice.kind) && this.state.step === "sending") {
       // Something was signed: only its outcome is of interest now.

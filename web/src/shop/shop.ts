@@ -24,6 +24,8 @@ export class Shop {
   #unfollow: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #readingPlans = false;
+  /** Counts the wallets that were asked: the answer of one that is not asked any more is ignored. */
+  #asked = 0;
 
   constructor(show: (state: State) => void) {
     this.#show = show;
@@ -100,11 +102,14 @@ export class Shop {
   /** Connects a wallet. */
   async connect(wallet: Wallet): Promise<void> {
     this.#reset({ wallet, step: "connecting", notice: undefined });
+    const asked = this.#asked;
     try {
       const [account] = await accountsOf(wallet, "asked");
+      if (this.#asked !== asked) return;
       this.#unfollow = followWallet(wallet, () => void this.#changed());
       await this.#use(account);
     } catch (error) {
+      if (this.#asked !== asked) return;
       const kind = walletCode(error) === 4001 ? "refused" : "walletFailed";
       this.#reset({ notice: { kind } });
     }
@@ -123,6 +128,7 @@ export class Shop {
   }
 
   #reset(next: Partial<State>): void {
+    this.#asked++;
     this.#unfollow?.();
     this.#unfollow = undefined;
     this.#buyer = undefined;
@@ -137,10 +143,10 @@ export class Shop {
   async #changed(): Promise<void> {
     const { wallet, account, step } = this.state;
     if (!wallet || step) return;
+    const asked = this.#asked;
     const [shown] = await accountsOf(wallet, "shown").catch(() => []);
-    if (this.state.wallet !== wallet) return;
+    if (this.#asked !== asked) return;
     if (shown?.toLowerCase() === account?.toLowerCase()) return void this.funds();
-    this.#unfollow?.();
     this.#reset({ wallet });
     this.#unfollow = followWallet(wallet, () => void this.#changed());
     await this.#use(shown);
@@ -150,11 +156,14 @@ export class Shop {
     const { wallet, chain, config } = this.state;
     if (!wallet || !chain || !config) return;
     if (account === undefined) return this.#reset({});
+    const asked = this.#asked;
     const { buyerOf } = await this.paying();
-    this.#buyer = await buyerOf(config, wallet, account, () => this.sales.signed());
+    const buyer = await buyerOf(config, wallet, account, () => this.sales.signed());
+    if (this.#asked !== asked) return;
+    this.#buyer = buyer;
     this.set({ account, step: "switching" });
     const elsewhere = await notOn(wallet, chain);
-    if (this.state.wallet !== wallet) return;
+    if (this.#asked !== asked) return;
     this.set({ step: undefined, notice: elsewhere && { kind: elsewhere }, choosing: elsewhere !== undefined });
     await this.funds();
   }
