@@ -100,6 +100,24 @@ test("a wallet that was given up changes nothing when it answers", { timeout }, 
   }
 });
 
+test("an order that the list does not show is opened by its address", { timeout }, async () => {
+  const owner = await ownerAt(17);
+  const { orderId } = await orderOf(owner);
+  const { tab, notes } = await tabWith(browser, [walletOf(owner.account)]);
+  await tab.goto(`${home}#orders`);
+  await connect(tab);
+  await signIn(tab);
+  await tab.waitForSelector("main select");
+  await tab.select("main select", "card_topup");
+  await says(tab, "There are no orders yet.");
+  await go(tab, `#orders/${orderId}`);
+  await says(tab, orderId);
+  await go(tab, "#card");
+  await says(tab, "A virtual card, paid in USDC");
+  assert.deepEqual(notes.complaints, []);
+  await tab.close();
+});
+
 test("a service that is killed while the page waits delivers when it is started again", { timeout }, async (t) => {
   const folder = await dataFolder();
   t.after(() => removeFolder(folder));

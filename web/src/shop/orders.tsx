@@ -1,6 +1,5 @@
 // The wallet's orders, live, and one of them.
 import type { Order } from "roamcard";
-import { useEffect } from "preact/hooks";
 import { isMoving, kindOf } from "../lib/order.js";
 import { Fact, Message, NoticeBox, outcomeOf, Steps, TransactionLink } from "../lib/parts.js";
 import { dollars, texts, when } from "../lib/text.js";
@@ -110,11 +109,14 @@ function stateOf({ status, preconfirmed }: Order): string {
 
 function OneOrder({ id, state, shop }: Props & { id: string }) {
   const listed = state.orders?.find(({ orderId }) => orderId === id);
-  const { value, act } = useRead(async () => listed ?? (await shop.buyer.orders.get(id)), id);
+  const read = async () => {
+    if (listed) return listed;
+    const order = await shop.buyer.orders.get(id);
+    shop.owned.took(order);
+    return order;
+  };
+  const { value, act } = useRead(read, id);
   const order = listed ?? value;
-  useEffect(() => {
-    if (value && !listed) shop.owned.took(value);
-  }, [value]);
   return (
     <>
       <p>
