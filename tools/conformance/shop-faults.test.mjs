@@ -45,7 +45,7 @@ test("a tab that is closed between signature and answer, and opened again, is on
 
   const { tab: again, notes } = await tabWith(browser, []);
   await again.goto(home);
-  await says(again, "A payment of an earlier visit has arrived.");
+  await says(again, "An earlier payment has arrived.");
   await says(again, "The eSIM is ready to install.");
   await looked(again, notes, "resumed");
   assert.equal(wallet.signatures(), 1);
@@ -75,6 +75,42 @@ test("an answer that gets lost is asked for again with the same signature", { ti
   assert.ok(sent > 1);
   assert.equal(wallet.signatures(), 1);
   assert.equal(await transfers(owner.account.address), began + 1);
+  await tab.close();
+});
+
+test("a payment goes on when its wallet is locked or shows another account", { timeout }, async () => {
+  const [owner, other] = [await ownerAt(12), await ownerAt(13)];
+  const wallet = walletOf(owner.account);
+  const [began, others] = [await transfers(owner.account.address), await transfers(other.account.address)];
+  const { tab } = await tabWith(browser, [wallet]);
+  let lost = true;
+  await tab.setRequestInterception(true);
+  tab.on("request", (request) => (pays(request) && lost ? request.abort() : request.continue()));
+  const changed = () => tab.evaluate(() => window.__emit("accountsChanged", []));
+  await buyPlan(tab);
+  await says(tab, "Payment signed. Waiting");
+  wallet.locked = true;
+  await changed();
+  await says(tab, "Connect wallet");
+  lost = false;
+  await says(tab, "The eSIM is ready to install.");
+  assert.equal(await transfers(owner.account.address), began + 1);
+
+  [wallet.locked, lost] = [false, true];
+  await tab.goto("about:blank");
+  await buyPlan(tab);
+  await says(tab, "The answer got lost");
+  wallet.account = other.account;
+  await changed();
+  await tab.waitForFunction((a) => document.querySelector(".chip").innerText.includes(a), {},
+    other.account.address.slice(0, 6));
+  await push(tab, "Close");
+  await says(tab, "An earlier payment is asked about again. You cannot pay twice.");
+  lost = false;
+  await says(tab, "An earlier payment has arrived.");
+  assert.equal(wallet.signatures(), 2);
+  assert.equal(await transfers(owner.account.address), began + 2);
+  assert.equal(await transfers(other.account.address), others);
   await tab.close();
 });
 

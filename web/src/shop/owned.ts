@@ -101,10 +101,10 @@ export class Owned {
 
   /** Takes an order up that is new or has changed, and what it changes. */
   took(order: Order): void {
-    const { orders, sale, kind, session, resumptions } = this.#shop.state;
+    const { orders, sale, kind, session, payments } = this.#shop.state;
     if (sale?.order?.orderId === order.orderId) this.#shop.set({ sale: { ...sale, order } });
     this.#shop.set({
-      resumptions: resumptions.map((r) => (r.order?.orderId === order.orderId ? { ...r, order } : r)),
+      payments: payments.map((each) => (each.order?.orderId === order.orderId ? { ...each, order } : each)),
     });
     if (session !== "in") return;
     if (orders) {
@@ -125,7 +125,7 @@ export class Owned {
   follow(): void {
     const { orders = [], sale, session } = this.#shop.state;
     if (session !== "in") return;
-    const all = sale?.order ? [sale.order, ...orders] : orders;
+    const all = sale?.order && this.#shop.isConnected(sale.client) ? [sale.order, ...orders] : orders;
     const moves = ({ status }: Order) => isMoving(status) || status === "payment_required";
     const ids = [...new Set(all.filter(moves).map(({ orderId }) => orderId))].slice(0, mostFollowed);
     const name = [...ids].sort().join(" ");

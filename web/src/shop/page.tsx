@@ -6,7 +6,7 @@ import { lazy } from "../lib/lazy.js";
 import { Brand, Icon, Message, NoticeBox, Spinner, Waiting, Wallets } from "../lib/parts.js";
 import { short, texts, usdc } from "../lib/text.js";
 import { CardView } from "./card.js";
-import { Resumptions, SaleSheet } from "./sale.js";
+import { Payments, SaleSheet } from "./sale.js";
 import type { Shop } from "./shop.js";
 import type { State } from "./state.js";
 
@@ -39,7 +39,7 @@ export function ShopPage({ state, shop }: Props) {
       <main id="content" tabIndex={-1} aria-busy={at === "loading"}>
         {away && <Message tone="bad" title={texts.pay.offline} text={t.away} />}
         {!state.sale && !state.choosing && <NoticeBox notice={state.notice} about={aboutOf(state)} />}
-        <Resumptions state={state} shop={shop} />
+        <Payments state={state} shop={shop} />
         {at === "loading" ? (
           !away && <Loading text={t.loading} />
         ) : (

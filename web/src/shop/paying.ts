@@ -1,5 +1,7 @@
 // What paying and owning take. It is loaded once a wallet is connected, or a payment of an earlier visit is there.
-import { Buyer, type Config, eip1193Signer, type Entry, type EsimOrder, Journal, Secret, type Signer } from "roamcard";
+import {
+  Buyer, type Config, eip1193Signer, type Entry, type EsimOrder, Journal, Secret, type Signer,
+} from "roamcard";
 import { IndexedDbStore, type Wallet } from "roamcard/browser";
 import { WalletError } from "../lib/notice.js";
 import type { Delivered, OrderKind, Sale } from "./state.js";
@@ -9,8 +11,8 @@ const store = new IndexedDbStore();
 /** A paid order, whatever was bought. */
 export type Paid = Awaited<ReturnType<Buyer["cards"]["topUp"]>>;
 
-/** The client of an account. Its session is in the memory of this page only. */
-export async function buyerOf(config: Config, wallet: Wallet, account: string, onSigned: () => void): Promise<Buyer> {
+/** The client of an account, which tells of a signature. Its session is in the memory of this page only. */
+export async function buyerOf(config: Config, wallet: Wallet, account: string, onSigned?: () => void): Promise<Buyer> {
   const signer = await eip1193Signer(wallet.provider, account);
   const { signMessage } = signer;
   return buyer(config, {
@@ -27,8 +29,7 @@ function signed(signature: Promise<string>): Promise<string> {
   });
 }
 
-// buyer pays with what a signer signs, on the network and in the asset that the service publishes. Whoever pays has
-// seen the price and pressed the button before the wallet is asked.
+// buyer is a client on the network and in the asset that the service publishes.
 function buyer({ network }: Config, signer: Signer, onSigned?: () => void): Buyer {
   if (!network) throw new Error("the service publishes no terms");
   const allow = { network: network.network, asset: network.asset, payTo: network.payTo };

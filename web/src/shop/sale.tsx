@@ -9,7 +9,7 @@ import { dollars, short, texts, usdc } from "../lib/text.js";
 import { dataOf } from "./data.js";
 import type { CodeProps } from "./esim-code.js";
 import { aboutOf, type Props, Sheet } from "./page.js";
-import type { Delivered, Resumption, Sale } from "./state.js";
+import type { Payment, Sale } from "./state.js";
 
 const t = texts.shop;
 const EsimCode = lazy<CodeProps>(async () => (await import("./esim-code.js")).EsimCode);
@@ -21,7 +21,7 @@ export function SaleSheet({ state, shop, sale }: Props & { sale: Sale }) {
     <Sheet title={title} close={() => shop.sales.close()}>
       <div class="stack">
         {step === "paid" && sale.order ? (
-          <Bought state={state} shop={shop} order={sale.order} delivered={sale.delivered} />
+          <Bought state={state} shop={shop} sale={sale} order={sale.order} />
         ) : (
           <Terms state={state} shop={shop} sale={sale} />
         )}
@@ -31,8 +31,9 @@ export function SaleSheet({ state, shop, sale }: Props & { sale: Sale }) {
 }
 
 function Terms({ state, shop, sale }: Props & { sale: Sale }) {
-  const { item, step, notice } = sale;
-  const { account, config, wallet, chain } = state;
+  const { item, step, notice, client } = sale;
+  const { config, wallet, chain } = state;
+  const account = client?.address ?? state.account;
   const units = BigInt(item.cents) * 10_000n;
   return (
     <>
@@ -59,7 +60,10 @@ function Terms({ state, shop, sale }: Props & { sale: Sale }) {
       </p>
       <NoticeBox notice={notice} about={aboutOf(state)} />
       {step === "signing" || step === "sending" ? (
-        <Waiting step={step} wallet={wallet} chain={chain?.name ?? ""} cancel={() => shop.sales.cancel()} />
+        <>
+          <Waiting step={step} wallet={wallet} chain={chain?.name ?? ""} cancel={() => shop.sales.cancel()} />
+          {step === "sending" && <p class="hint">{t.goesOn}</p>}
+        </>
       ) : (
         <PayButton state={state} shop={shop} sale={sale} />
       )}
@@ -135,17 +139,13 @@ function PayButton({ state, shop, sale }: Props & { sale: Sale }) {
   );
 }
 
-interface BoughtProps extends Props {
-  order: Order;
-  delivered: Delivered | undefined;
-}
-
 // Bought is what became of a payment.
-function Bought({ state, shop, order, delivered }: BoughtProps) {
+function Bought({ state, shop, sale, order }: Props & { sale: Sale; order: Order }) {
+  const { client, delivered } = sale;
   const { status, kind, payment } = order;
   const [done, ended] = [status === "fulfilled", outcomeOf(status)];
   const waits = kind === "esim" && delivered?.deliveryToken !== undefined;
-  const unseen = !done && !ended && state.session !== "in" && !waits;
+  const unseen = !done && !ended && state.session !== "in" && !waits && shop.isConnected(client);
   const text = done ? deliveredOf(kind) : waits ? t.deliveryWait : texts.pay.paidText;
   return (
     <>
@@ -156,7 +156,7 @@ function Bought({ state, shop, order, delivered }: BoughtProps) {
         delivered={done}
         over={!isMoving(status)}
       />
-      {done && kind === "esim" && state.account && <EsimCode order={order} delivered={delivered} client={shop.buyer} />}
+      {done && kind === "esim" && client && <EsimCode order={order} delivered={delivered} client={client} />}
       {unseen && <SignInToFollow state={state} shop={shop} />}
       <p class="hint">
         <TransactionLink hash={payment?.transaction} chain={state.chain} />
@@ -198,33 +198,33 @@ function Onward({ kind, shop }: { kind: Order["kind"]; shop: Props["shop"] }) {
   );
 }
 
-/** What became of payments that were signed in an earlier visit. */
-export function Resumptions({ state, shop }: Props) {
+/** What became of payments whose sheet was closed, or whose tab. */
+export function Payments({ state, shop }: Props) {
   return (
     <>
-      {state.resumptions.map((each) => (
-        <Resumed key={each.key} of={each} state={state} shop={shop} />
+      {state.payments.map((each) => (
+        <Earlier key={each.key} of={each} state={state} shop={shop} />
       ))}
     </>
   );
 }
 
-function Resumed({ of, shop, state }: Props & { of: Resumption }) {
-  const { at, order, delivered, key, kind } = of;
-  const words = { sending: t.resuming, unknown: t.resumeUnknown, refused: t.resumeFailed, paid: t.resumed };
-  const tone = { sending: "warn", unknown: "warn", refused: "bad", paid: "good" } as const;
-  const title = kind === undefined ? words[at] : `${kindOf(kind)}: ${words[at]}`;
+function Earlier({ of, shop, state }: Props & { of: Payment }) {
+  const { step, notice, order, delivered, key, kind, client } = of;
+  const words = { sending: notice ? t.resumeUnknown : t.resuming, refused: t.resumeFailed, paid: t.resumed };
+  const tone = { sending: "warn", refused: "bad", paid: "good" } as const;
+  const title = kind === undefined ? words[step] : `${kindOf(kind)}: ${words[step]}`;
   return (
     <div class="stack resumed">
-      <Message tone={tone[at]} title={title} text={order?.status === "fulfilled" ? deliveredOf(order.kind) : ""} />
+      <Message tone={tone[step]} title={title} text={order?.status === "fulfilled" ? deliveredOf(order.kind) : ""} />
       {order && outcomeOf(order.status)}
-      {order?.status === "fulfilled" && order.kind === "esim" && delivered && of.client && (
-        <EsimCode order={order} delivered={delivered} client={of.client} />
+      {order?.status === "fulfilled" && order.kind === "esim" && delivered && (
+        <EsimCode order={order} delivered={delivered} client={client} />
       )}
       <p class="hint">
         <TransactionLink hash={order?.payment?.transaction} chain={state.chain} />
       </p>
-      {(at === "paid" || at === "refused") && (
+      {step !== "sending" && (
         <button class="quiet" onClick={() => shop.sales.dismiss(key)}>
           {t.close}
         </button>

@@ -1,10 +1,9 @@
 // Purchases: one signature each, sent until the answer is clear, also after the tab was closed.
-import type { Buyer, Entry, Order } from "roamcard";
-import { type Notice, noticeOf } from "../lib/notice.js";
+import { AmbiguousPaymentError, type Buyer, type Entry, JournalError, type Order, UnavailableError } from "roamcard";
+import { noticeOf } from "../lib/notice.js";
 import { notOn } from "../lib/wallet.js";
-import type { Paid } from "./paying.js";
 import type { Shop } from "./shop.js";
-import type { Delivered, Item, Resumption, Sale } from "./state.js";
+import type { Delivered, Item, Payment, Sale } from "./state.js";
 
 const askAgain = 3_000;
 const lookAgain = 2_000;
@@ -13,7 +12,6 @@ const lookAgain = 2_000;
 export class Sales {
   readonly #shop: Shop;
   #signing: AbortController | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(shop: Shop) {
     this.#shop = shop;
@@ -29,36 +27,50 @@ export class Sales {
 
   /** Shows what is bought and under which terms. */
   open(item: Item): void {
-    clearTimeout(this.#timer);
+    this.close();
     this.#shop.set({ sale: { item, key: `shop-${crypto.randomUUID()}`, step: "asking" } });
     void this.#shop.funds();
   }
 
-  /** Puts a purchase away. One that is signed goes on, and is found among the orders. */
+  /** Puts a purchase away. One that is signed goes on, and is told of among the earlier payments. */
   close(): void {
-    this.#signing?.abort(new DOMException("cancelled", "AbortError"));
-    if (this.#sale?.step === "sending") return;
-    clearTimeout(this.#timer);
+    const { sale, payments } = this.#shop.state;
+    if (sale?.step === "signing") this.#signing?.abort(new DOMException("cancelled", "AbortError"));
     this.#shop.set({ sale: undefined });
+    if (sale?.step === "sending" && sale.client) {
+      const { key, client, notice, item: { kind } } = sale;
+      this.#shop.set({ payments: [...payments, { key, kind, client, notice, step: "sending" }] });
+    }
     this.#shop.owned.follow();
-  }
-
-  /** The wallet has signed: from now on only the outcome is of interest. */
-  signed(): void {
-    this.#set({ step: "sending", notice: undefined });
   }
 
   /** Asks the wallet for the one signature, and sends it. */
   async pay(): Promise<void> {
-    const { wallet, chain } = this.#shop.state;
+    const { wallet, account, chain, config } = this.#shop.state;
     const sale = this.#sale;
-    if (!sale || !wallet || !chain || sale.step !== "asking") return;
+    if (!sale || !wallet || !account || !chain || !config || sale.step !== "asking") return;
     const { signal } = (this.#signing = new AbortController());
     this.#set({ step: "signing", notice: undefined });
     const elsewhere = await notOn(wallet, chain);
+    if (signal.aborted) return;
     if (elsewhere) return this.#set({ step: "asking", notice: { kind: elsewhere } });
-    const { buy } = await this.#shop.paying();
-    await this.#send(() => buy(this.#shop.buyer, sale, signal));
+    const { buy, buyerOf } = await this.#shop.paying();
+    let isSigned = false;
+    // Whatever the wallet shows from here on, what it has signed is of the account that began.
+    const signed = () => {
+      if (!isSigned) void this.#send(client, sale);
+      isSigned = true;
+    };
+    const client = await buyerOf(config, wallet, account, signed);
+    try {
+      await buy(client, sale, signal);
+      signed();
+    } catch (error) {
+      if (error instanceof AmbiguousPaymentError) signed();
+      if (isSigned || signal.aborted) return;
+      this.#set({ step: "asking", notice: noticeOf(error) });
+      void this.#shop.look();
+    }
   }
 
   /** Gives up waiting for the wallet; what it signs later is not sent. */
@@ -68,50 +80,52 @@ export class Sales {
     this.#set({ step: "asking" });
   }
 
-  async #send(buy: () => Promise<Paid>): Promise<void> {
-    const key = this.#sale?.key;
-    const mine = () => this.#sale?.key === key;
-    try {
-      const paid = await buy();
-      const { deliveredBy } = await this.#shop.paying();
-      if (mine()) this.#paid(paid, deliveredBy(paid));
-    } catch (error) {
-      if (!mine()) return;
-      if (error instanceof DOMException && error.name === "AbortError") return this.#set({ step: "asking" });
-      this.#failed(error);
+  // send goes on with what was signed, on its sheet while that is open, and among the earlier payments otherwise.
+  #send(client: Buyer, { key, item: { kind } }: Sale): Promise<void> {
+    const [payment, { payments }] = [{ key, kind, client, step: "sending" as const }, this.#shop.state];
+    if (this.#sale?.key === key) this.#set({ client, step: "sending", notice: undefined });
+    else this.#shop.set({ payments: [...payments, payment] });
+    return this.#finish(payment);
+  }
+
+  // finish sends the same bytes until the answer is clear, which needs no wallet: a call that is on its way is shared.
+  async #finish({ key, client }: Payment): Promise<void> {
+    const { deliveredBy } = await this.#shop.paying();
+    for (;;) {
+      try {
+        const paid = await client.resume(key);
+        const delivered = deliveredBy(paid);
+        this.#tell(key, { step: "paid", notice: undefined, order: paid.order, delivered });
+        if (this.#shop.isConnected(client)) this.#shop.owned.took(paid.order);
+        return await this.#arrives(client, paid.order, delivered, (order) => this.#tell(key, { order }));
+      } catch (error) {
+        const notice = noticeOf(error);
+        if (!isUnclear(error)) return this.#tell(key, { step: "refused", notice });
+        this.#tell(key, { notice: { ...notice, kind: "unknown" } });
+        await new Promise((done) => setTimeout(done, askAgain));
+      }
     }
   }
 
-  #failed(error: unknown): void {
-    const notice = noticeOf(error);
-    if (this.#sale?.step === "sending" && isUnclear(notice)) {
-      this.#set({ notice: { ...notice, kind: "unknown" } });
-      const key = this.#sale.key;
-      this.#timer = setTimeout(() => void this.#send(() => this.#shop.buyer.resume(key)), askAgain);
-      return;
-    }
-    this.#set({ step: "asking", notice });
-    void this.#shop.look();
-  }
-
-  #paid(paid: Paid, delivered: Delivered | undefined): void {
-    this.#set({ step: "paid", notice: undefined, order: paid.order, delivered });
-    this.#shop.owned.took(paid.order);
-    void this.#arrives(this.#shop.buyer, paid.order, delivered, (change) => {
-      if (this.#sale?.order?.orderId === paid.orderId) this.#set(change);
-    });
+  #tell(key: string, change: Partial<Payment>): void {
+    const { sale, payments } = this.#shop.state;
+    this.#shop.set({ payments: payments.map((each) => (each.key === key ? { ...each, ...change } : each)) });
+    if (sale?.key !== key) return;
+    const { step = sale.step, notice, order, delivered } = { ...sale, ...change };
+    this.#set(step === "refused" ? { step: "asking", client: undefined, notice } : { step, notice, order, delivered });
+    if (step === "refused") void this.#shop.look();
   }
 
   // arrives waits for an eSIM that was not ready in time, by its token: nobody has to sign in for it.
   async #arrives(
-    client: Buyer, order: Order, delivered: Delivered | undefined, tell: (change: { order: Order }) => void,
+    client: Buyer, order: Order, delivered: Delivered | undefined, tell: (order: Order) => void,
   ): Promise<void> {
     if (order.kind !== "esim" || !delivered?.deliveryToken || delivered.credentials) return;
     for (let now = order; ["settling", "settled", "provisioning"].includes(now.status); ) {
       await new Promise((done) => setTimeout(done, lookAgain));
       const { deliveryToken } = delivered;
       now = await client.esim.status(order.orderId, { deliveryToken }).catch(() => now);
-      tell({ order: now });
+      tell(now);
     }
   }
 
@@ -119,45 +133,24 @@ export class Sales {
   async resume(): Promise<void> {
     // Whoever has never paid here has no journal, and does not load what reads it.
     const names = (await indexedDB.databases?.().catch(() => undefined))?.map(({ name }) => name);
-    if (names && !names.includes("roamcard")) return;
-    const entries = await (await this.#shop.paying()).unanswered().catch((): Entry[] => []);
-    for (const entry of entries) void this.#resume(entry);
-  }
-
-  async #resume(entry: Entry): Promise<void> {
-    const { key } = entry;
-    const { senderOf, kindAt, deliveredBy } = await this.#shop.paying();
     const { config } = this.#shop.state;
-    if (!config) return;
-    const tell = (change: Partial<Resumption>) => {
-      const { resumptions } = this.#shop.state;
-      const [known = { key, kind: kindAt(entry), at: "sending" as const }] = resumptions.filter((r) => r.key === key);
-      const others = resumptions.filter((r) => r.key !== key);
-      this.#shop.set({ resumptions: [...others, { ...known, ...change }] });
-    };
-    tell({ at: "sending" });
-    const client = senderOf(config, entry);
-    for (;;) {
-      try {
-        const paid = await client.resume(key);
-        const delivered = deliveredBy(paid);
-        tell({ at: "paid", client, order: paid.order, delivered });
-        return void this.#arrives(client, paid.order, delivered, tell);
-      } catch (error) {
-        if (!isUnclear(noticeOf(error))) return tell({ at: "refused" });
-        tell({ at: "unknown" });
-        await new Promise((done) => setTimeout(done, askAgain));
-      }
+    if (!config || (names && !names.includes("roamcard"))) return;
+    const { unanswered, senderOf, kindAt } = await this.#shop.paying();
+    for (const entry of await unanswered().catch((): Entry[] => [])) {
+      const [client, kind] = [senderOf(config, entry), kindAt(entry)];
+      const payment: Payment = { key: entry.key, kind, client, step: "sending" };
+      this.#shop.set({ payments: [...this.#shop.state.payments, payment] });
+      void this.#finish(payment);
     }
   }
 
-  /** Puts away what is told of an earlier visit. */
+  /** Puts away what is told of an earlier payment. */
   dismiss(key: string): void {
-    this.#shop.set({ resumptions: this.#shop.state.resumptions.filter((r) => r.key !== key) });
+    this.#shop.set({ payments: this.#shop.state.payments.filter((each) => each.key !== key) });
   }
 }
 
-function isUnclear({ kind }: Notice): boolean {
-  return ["unknown", "unavailable", "offline"].includes(kind);
+// isUnclear says that a payment may have been taken.
+function isUnclear(error: unknown): boolean {
+  return [AmbiguousPaymentError, UnavailableError, JournalError].some((each) => error instanceof each);
 }
-

@@ -14,7 +14,7 @@ const lookAgain = 3_000;
 /** One visit of the shop. */
 export class Shop {
   state: State = {
-    at: "loading", view: viewOf(location.hash), wallets: [], session: "out", balances: {}, resumptions: [],
+    at: "loading", view: viewOf(location.hash), wallets: [], session: "out", balances: {}, payments: [],
   };
   readonly owned: Owned;
   readonly sales: Sales;
@@ -49,6 +49,11 @@ export class Shop {
   get buyer(): Buyer {
     if (!this.#buyer) throw new Error("no wallet is connected");
     return this.#buyer;
+  }
+
+  /** Whether a client is of the account that is connected. */
+  isConnected(client: Buyer | undefined): boolean {
+    return client !== undefined && client.address.toLowerCase() === this.state.account?.toLowerCase();
   }
 
   /** What paying and owning take, loaded when it is needed first. */
@@ -158,7 +163,7 @@ export class Shop {
     if (account === undefined) return this.#reset({});
     const asked = this.#asked;
     const { buyerOf } = await this.paying();
-    const buyer = await buyerOf(config, wallet, account, () => this.sales.signed());
+    const buyer = await buyerOf(config, wallet, account);
     if (this.#asked !== asked) return;
     this.#buyer = buyer;
     this.set({ account, step: "switching" });

@@ -38,17 +38,20 @@ export interface Sale {
   /** paid: the service has answered with the order. */
   step: "asking" | "signing" | "sending" | "paid";
   notice?: Notice | undefined;
+  /** The client that signed, with whatever account the wallet had then; undefined before. */
+  client?: Buyer | undefined;
   order?: Order | undefined;
   delivered?: Delivered | undefined;
 }
 
-/** A payment that was signed in an earlier visit, whose answer nobody saw. */
-export interface Resumption {
+/** A signed payment without a sheet: of an earlier visit, or of a sheet that was closed. */
+export interface Payment {
   key: string;
   kind: OrderKind | undefined;
-  at: "sending" | "unknown" | "paid" | "refused";
+  step: "sending" | "paid" | "refused";
+  notice?: Notice | undefined;
   /** The client that sends it, and may read what it brought by its token. */
-  client?: Buyer | undefined;
+  client: Buyer;
   order?: Order | undefined;
   delivered?: Delivered | undefined;
 }
@@ -80,7 +83,7 @@ export interface State {
   hasMore?: boolean | undefined;
   ownedNotice?: Notice | undefined;
   sale?: Sale | undefined;
-  resumptions: Resumption[];
+  payments: Payment[];
 }
 
 /** The view that an address names. */

@@ -305,6 +305,7 @@ export const de: Texts = {
     toCard: "Zu deiner Karte",
     toOrders: "Zu deinen Bestellungen",
     checkAgain: "Noch einmal prüfen",
+    goesOn: "Du kannst das schließen: Die Zahlung geht weiter, und die Seite sagt, was daraus wird.",
     resuming: "Eine Zahlung von vorhin wird zu Ende gebracht …",
     resumed: "Eine Zahlung von vorhin ist angekommen.",
     resumeFailed: "Eine Zahlung von vorhin wurde nicht genommen. Es wurde kein Geld bewegt.",

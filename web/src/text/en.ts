@@ -298,10 +298,11 @@ export const en = {
     toCard: "To your card",
     toOrders: "To your orders",
     checkAgain: "Check again",
-    resuming: "A payment of an earlier visit is being finished…",
-    resumed: "A payment of an earlier visit has arrived.",
-    resumeFailed: "A payment of an earlier visit was not taken. No money moved.",
-    resumeUnknown: "A payment of an earlier visit is asked about again. You cannot pay twice.",
+    goesOn: "You may close this: the payment goes on, and the page tells you of it.",
+    resuming: "An earlier payment is being finished…",
+    resumed: "An earlier payment has arrived.",
+    resumeFailed: "An earlier payment was not taken. No money moved.",
+    resumeUnknown: "An earlier payment is asked about again. You cannot pay twice.",
 
     labels: {
       number: "Number",
