@@ -114,6 +114,32 @@ test("a payment goes on when its wallet is locked or shows another account", { t
   await tab.close();
 });
 
+test("another price than the one that was shown is shown before it is signed", { timeout }, async () => {
+  const owner = await ownerAt(12);
+  const wallet = walletOf(owner.account);
+  const { tab, notes } = await tabWith(browser, [wallet]);
+  let earlier = true;
+  await tab.setRequestInterception(true);
+  tab.on("request", async (request) => {
+    if (!earlier || !/ListEsimPlans/.test(request.url())) return request.continue();
+    const { plans } = await (await fetch(`${dev.baseUrl}/api/esim/plans`)).json();
+    const cheap = plans.map((plan) => ({ ...plan, priceUsdCents: 20, amount: "200000" }));
+    return request.respond({ contentType: "application/json", body: JSON.stringify({ plans: cheap }) });
+  });
+  await tab.goto(`${home}#esims/FR`);
+  await connect(tab);
+  await push(tab, "Buy France 500 MB");
+  earlier = false;
+  await push(tab, "Pay $0.20");
+  await says(tab, "The price has changed");
+  await looked(tab, notes, "price-changed");
+  assert.equal(wallet.signatures(), 0);
+  await push(tab, "Pay $0.50");
+  await says(tab, "The eSIM is ready to install.");
+  assert.equal(wallet.signatures(), 1);
+  await tab.close();
+});
+
 test("a wallet that was given up changes nothing when it answers", { timeout }, async () => {
   const [owner, other] = [await ownerAt(12), await ownerAt(13)];
   const order = await orderOf(owner);

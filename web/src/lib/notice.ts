@@ -1,6 +1,7 @@
 // What a person is told when something does not go on, in words of ours and of the service.
 import {
-  AmbiguousPaymentError, ApiError, ClockError, InsufficientFundsError, PaymentError, RoamcardError, UnavailableError,
+  AmbiguousPaymentError, ApiError, ApprovalDeniedError, ClockError, InsufficientFundsError, PaymentError,
+  PolicyDeniedError, RoamcardError, UnavailableError,
 } from "roamcard";
 import { walletCode } from "roamcard/browser";
 import { short, texts, usdc } from "./text.js";
@@ -8,7 +9,7 @@ import { short, texts, usdc } from "./text.js";
 /** What a person is told in addition to how far something is. */
 export type NoticeKind =
   | "wrongWallet" | "poor" | "refused" | "wrongChain" | "walletFailed" | "unavailable" | "notPayable" | "rejected"
-  | "clock" | "unknown" | "offline" | "failed";
+  | "clock" | "unknown" | "offline" | "failed" | "price";
 
 export interface Notice {
   kind: NoticeKind;
@@ -30,6 +31,7 @@ export function noticeOf(error: unknown): Notice {
   if (error instanceof ClockError) return { kind: "clock" };
   if (error instanceof UnavailableError) return { kind: error.status === 0 ? "offline" : "unavailable", requestId };
   if (error instanceof ApiError && error.code === "wrong_payer") return { kind: "wrongWallet" };
+  if (error instanceof ApprovalDeniedError || error instanceof PolicyDeniedError) return { kind: "rejected" };
   if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId };
   if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
   if (error instanceof PaymentError || error instanceof WalletError) return { kind: "walletFailed" };
@@ -55,6 +57,8 @@ export function wordsOf({ kind, detail }: Notice, about: About): [Tone, string, 
   switch (kind) {
     case "wrongWallet":
       return ["warn", t.wrongWallet, t.wrongWalletText(about.owner ?? "", short(about.account ?? "?"))];
+    case "price":
+      return ["warn", t.price, t.priceText(usdc(about.price ?? 0n))];
     case "poor":
       return ["warn", t.poor, t.poorText(usdc(about.balance ?? 0n), usdc(about.price ?? 0n), network)];
     case "refused":

@@ -1,6 +1,6 @@
 // What paying and owning take. It is loaded once a wallet is connected, or a payment of an earlier visit is there.
 import {
-  Buyer, type Config, eip1193Signer, type Entry, type EsimOrder, Journal, Secret, type Signer,
+  Buyer, type Config, eip1193Signer, type Entry, type EsimOrder, Journal, type Quote, Secret, type Signer,
 } from "roamcard";
 import { IndexedDbStore, type Wallet } from "roamcard/browser";
 import { WalletError } from "../lib/notice.js";
@@ -11,15 +11,22 @@ const store = new IndexedDbStore();
 /** A paid order, whatever was bought. */
 export type Paid = Awaited<ReturnType<Buyer["cards"]["topUp"]>>;
 
-/** The client of an account, which tells of a signature. Its session is in the memory of this page only. */
-export async function buyerOf(config: Config, wallet: Wallet, account: string, onSigned?: () => void): Promise<Buyer> {
+/** What a payment asks the page, and tells it. */
+export interface Paying {
+  /** Whether a person has seen this price and pressed the button; asked before the wallet is. */
+  approve(quote: Quote): boolean;
+  signed(): void;
+}
+
+/** The client of an account, which pays when it is told how. Its session is in the memory of this page only. */
+export async function buyerOf(config: Config, wallet: Wallet, account: string, paying?: Paying): Promise<Buyer> {
   const signer = await eip1193Signer(wallet.provider, account);
   const { signMessage } = signer;
   return buyer(config, {
     address: signer.address,
     signTypedData: (data) => signed(signer.signTypedData(data)),
     ...(signMessage && { signMessage: (text) => signed(signMessage(text)) }),
-  }, onSigned);
+  }, paying);
 }
 
 // signed tells a wallet that fails from a service that does not answer.
@@ -30,12 +37,12 @@ function signed(signature: Promise<string>): Promise<string> {
 }
 
 // buyer is a client on the network and in the asset that the service publishes.
-function buyer({ network }: Config, signer: Signer, onSigned?: () => void): Buyer {
+function buyer({ network }: Config, signer: Signer, { approve, signed }: Partial<Paying> = {}): Buyer {
   if (!network) throw new Error("the service publishes no terms");
   const allow = { network: network.network, asset: network.asset, payTo: network.payTo };
   return new Buyer({
-    baseUrl: location.origin, signer, store, events: { ...(onSigned && { onSigned }) },
-    policy: { mode: "human_approval", approve: () => true, allow },
+    baseUrl: location.origin, signer, store, events: { ...(signed && { onSigned: signed }) },
+    policy: { mode: "human_approval", allow, ...(approve && { approve }) },
   });
 }
 

@@ -1,5 +1,8 @@
 // Purchases: one signature each, sent until the answer is clear, also after the tab was closed.
-import { AmbiguousPaymentError, type Buyer, type Entry, JournalError, type Order, UnavailableError } from "roamcard";
+import {
+  AmbiguousPaymentError, ApprovalDeniedError, type Buyer, type Entry, JournalError, type Order, type Quote,
+  UnavailableError,
+} from "roamcard";
 import { noticeOf } from "../lib/notice.js";
 import { notOn } from "../lib/wallet.js";
 import type { Shop } from "./shop.js";
@@ -61,16 +64,29 @@ export class Sales {
       if (!isSigned) void this.#send(client, sale);
       isSigned = true;
     };
-    const client = await buyerOf(config, wallet, account, signed);
+    const approve = (quote: Quote) => this.#approves(quote);
+    const client = await buyerOf(config, wallet, account, { approve, signed });
     try {
       await buy(client, sale, signal);
       signed();
     } catch (error) {
       if (error instanceof AmbiguousPaymentError) signed();
-      if (isSigned || signal.aborted) return;
+      if (isSigned || signal.aborted || error instanceof ApprovalDeniedError) return;
       this.#set({ step: "asking", notice: noticeOf(error) });
       void this.#shop.look();
     }
+  }
+
+  // approves lets the wallet be asked for the amount that the person has seen. Another one is shown first.
+  #approves({ idempotencyKey, amount }: Quote): boolean {
+    const sale = this.#sale;
+    if (sale?.step !== "signing" || sale.key !== idempotencyKey) return false;
+    if (BigInt(amount) === BigInt(sale.item.cents) * 10_000n) return true;
+    const cents = Number(BigInt(amount) / 10_000n);
+    this.#set({ step: "asking", item: { ...sale.item, cents }, notice: { kind: "price" } });
+    this.#shop.set({ plans: undefined });
+    void this.#shop.look();
+    return false;
   }
 
   /** Gives up waiting for the wallet; what it signs later is not sent. */

@@ -52,6 +52,8 @@ export const de: Texts = {
     poor: "Zu wenig USDC",
     poorText: (have, price, chain) =>
       `Diese Wallet hat ${have} USDC auf ${chain}, der Preis ist ${price} USDC. Es wurde nichts unterschrieben.`,
+    price: "Der Preis hat sich geändert",
+    priceText: (price) => `Er ist jetzt ${price} USDC. Es wurde nichts unterschrieben: Bezahle, wenn du einverstanden bist.`,
     refused: "Du hast in der Wallet abgelehnt",
     refusedText: "Es wurde nichts unterschrieben und nichts bezahlt. Du kannst es noch einmal versuchen.",
     wrongChain: "Die Wallet ist in einem anderen Netzwerk",

@@ -49,6 +49,8 @@ export const en = {
     poor: "Not enough USDC",
     poorText: (have: string, price: string, chain: string) =>
       `This wallet has ${have} USDC on ${chain}, and the price is ${price} USDC. Nothing was signed.`,
+    price: "The price has changed",
+    priceText: (price: string) => `It is ${price} USDC now. Nothing was signed: pay if you agree.`,
     refused: "You declined in the wallet",
     refusedText: "Nothing was signed and nothing was paid. You can try again.",
     wrongChain: "The wallet is on another network",
