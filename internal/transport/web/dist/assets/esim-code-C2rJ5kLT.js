@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-B-0KDXYf.js";
