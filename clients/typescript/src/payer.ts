@@ -161,6 +161,8 @@ const messages: Record<keyof PaymentEvents, string> = {
 const backdate = 600;
 /** How many seconds a payment is signed for, unless the offer allows less. */
 const validity = 120;
+/** Half the order of secp256k1: the token takes no signature with a larger s (EIP-2). */
+const halfOrder = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 const firstPause = 250;
 const lastPause = 4_000;
 const longestPause = 30_000;
@@ -576,6 +578,8 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
     throw new PaymentError(
       "the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent",
     );
+  if (signature.length === 132 && BigInt(`0x${signature.slice(66, 130)}`) > halfOrder)
+    throw new PaymentError("the wallet returned a signature that USDC refuses, with s too large; nothing was sent");
   return signature;
 }
 

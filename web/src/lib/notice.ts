@@ -16,6 +16,8 @@ export interface Notice {
   /** The service's own words. */
   detail?: string | undefined;
   requestId?: string | undefined;
+  /** Until when only what was signed can be sent again, in ISO 8601. */
+  retryAt?: string | undefined;
 }
 
 /** A wallet did not sign; why is the cause. */
@@ -32,7 +34,7 @@ export function noticeOf(error: unknown): Notice {
   if (error instanceof UnavailableError) return { kind: error.status === 0 ? "offline" : "unavailable", requestId };
   if (error instanceof ApiError && error.code === "wrong_payer") return { kind: "wrongWallet" };
   if (error instanceof ApprovalDeniedError || error instanceof PolicyDeniedError) return { kind: "rejected" };
-  if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId };
+  if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId, retryAt: error.retryAt };
   if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
   if (error instanceof PaymentError || error instanceof WalletError) return { kind: "walletFailed" };
   return { kind: "failed" };

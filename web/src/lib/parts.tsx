@@ -1,9 +1,9 @@
 // What the pages are made of.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Wallet, WalletChain } from "roamcard/browser";
 import { type About, type Notice, type Tone, wordsOf } from "./notice.js";
-import { short, texts } from "./text.js";
+import { clock, short, texts } from "./text.js";
 import type { Step } from "./wallet.js";
 
 const t = texts.pay;
@@ -196,6 +196,49 @@ export function Message({ tone, title, text, requestId, heading, children }: Mes
       {requestId && <p class="mono small">{t.requestId(requestId)}</p>}
       {children}
     </div>
+  );
+}
+
+interface PayButtonProps {
+  text: string;
+  notice: Notice | undefined;
+  disabled?: boolean;
+  pay: () => void;
+}
+
+/** The button that asks the wallet: not before what it has signed for this can no longer be taken. */
+export function PayButton({ text, notice, disabled, pay }: PayButtonProps) {
+  const [over, setOver] = useState<string | undefined>();
+  const { retryAt } = notice ?? {};
+  const waits = retryAt !== undefined && retryAt !== over && Date.parse(retryAt) > Date.now();
+  return (
+    <>
+      {waits && (
+        <p class="hint">
+          {t.signAgainIn} <TimeLeft until={retryAt} over={() => setOver(retryAt)} />
+        </p>
+      )}
+      <button class="main" disabled={disabled || waits} onClick={pay}>
+        {text}
+      </button>
+    </>
+  );
+}
+
+export function TimeLeft({ until, over }: { until: string; over: () => void }) {
+  const left = () => Date.parse(until) - Date.now();
+  const [ms, setMs] = useState(left);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      setMs(left());
+      if (left() <= 0) over();
+    }, 1000);
+    return () => clearInterval(timer);
+  }, [until]);
+  return (
+    <span role="timer" class={ms < 120_000 ? "urgent" : undefined}>
+      {clock(ms)}
+    </span>
   );
 }
 

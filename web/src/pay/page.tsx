@@ -1,11 +1,12 @@
 // How the page of an order looks.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { About } from "../lib/notice.js";
 import { deliveredOf, isMoving, kindOf } from "../lib/order.js";
 import {
-  Address, Brand, Fact, Icon, Message, NoticeBox, outcomeOf, Spinner, Steps, TransactionLink, Waiting, Wallets,
+  Address, Brand, Fact, Icon, Message, NoticeBox, outcomeOf, PayButton, Spinner, Steps, TimeLeft, TransactionLink,
+  Waiting, Wallets,
 } from "../lib/parts.js";
-import { clock, dollars, short, texts, usdc } from "../lib/text.js";
+import { dollars, short, texts, usdc } from "../lib/text.js";
 import type { PayFlow, State } from "./flow.js";
 
 const t = texts.pay;
@@ -86,23 +87,6 @@ function Order({ state, flow }: Props) {
   );
 }
 
-function TimeLeft({ until, over }: { until: string; over: () => void }) {
-  const left = () => Date.parse(until) - Date.now();
-  const [ms, setMs] = useState(left);
-  useEffect(() => {
-    const timer = setInterval(() => {
-      setMs(left());
-      if (left() <= 0) over();
-    }, 1000);
-    return () => clearInterval(timer);
-  }, [until]);
-  return (
-    <span role="timer" class={ms < 120_000 ? "urgent" : undefined}>
-      {clock(ms)}
-    </span>
-  );
-}
-
 // Paying is what there is to do while the order can be paid.
 function Paying({ state, flow }: Props) {
   const { order, notice, step, wallet, wallets, account, balance, ready } = state;
@@ -129,9 +113,12 @@ function Paying({ state, flow }: Props) {
             </span>
           </p>
           {ready ? (
-            <button class="main" disabled={blocked} onClick={() => void flow.pay()}>
-              {t.payNow(dollars(order.amountUsdCents))}
-            </button>
+            <PayButton
+              text={t.payNow(dollars(order.amountUsdCents))}
+              notice={notice}
+              disabled={blocked}
+              pay={() => void flow.pay()}
+            />
           ) : (
             <button class="main" onClick={() => void flow.recheck()}>
               {texts.retry}

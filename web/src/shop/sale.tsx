@@ -3,7 +3,7 @@ import type { EsimPlan, Order } from "roamcard";
 import { lazy } from "../lib/lazy.js";
 import { deliveredOf, isMoving, kindOf } from "../lib/order.js";
 import {
-  Address, Fact, Message, NoticeBox, outcomeOf, Spinner, Steps, TransactionLink, Waiting,
+  Address, Fact, Message, NoticeBox, outcomeOf, PayButton, Spinner, Steps, TransactionLink, Waiting,
 } from "../lib/parts.js";
 import { dollars, short, texts, usdc } from "../lib/text.js";
 import { dataOf } from "./data.js";
@@ -65,7 +65,7 @@ function Terms({ state, shop, sale }: Props & { sale: Sale }) {
           {step === "sending" && <p class="hint">{t.goesOn}</p>}
         </>
       ) : (
-        <PayButton state={state} shop={shop} sale={sale} />
+        <Buying state={state} shop={shop} sale={sale} />
       )}
     </>
   );
@@ -105,8 +105,8 @@ function Fees({ state, sale: { item } }: { state: Props["state"]; sale: Sale }) 
   );
 }
 
-// PayButton asks for a wallet first, and is not there for one that has too little.
-function PayButton({ state, shop, sale }: Props & { sale: Sale }) {
+// Buying asks for a wallet first, and is not there for one that has too little.
+function Buying({ state, shop, sale }: Props & { sale: Sale }) {
   const { account, balance, config } = state;
   if (!account)
     return (
@@ -132,9 +132,7 @@ function PayButton({ state, shop, sale }: Props & { sale: Sale }) {
   return (
     <>
       {balance !== undefined && <p class="hint">{texts.pay.balance(usdc(balance))}</p>}
-      <button class="main" onClick={() => void shop.sales.pay()}>
-        {t.payNow(dollars(sale.item.cents))}
-      </button>
+      <PayButton text={t.payNow(dollars(sale.item.cents))} notice={sale.notice} pay={() => void shop.sales.pay()} />
     </>
   );
 }

@@ -67,6 +67,7 @@ export const de: Texts = {
     notPayable: "Diese Bestellung kann nicht bezahlt werden",
     rejected: "Die Zahlung wurde nicht angenommen",
     rejectedText: "Es wurde kein Geld bewegt.",
+    signAgainIn: "Neu unterschreiben kannst du in",
     clock: "Die Uhr dieses Geräts geht falsch",
     clockText: "Stelle sie richtig und versuche es noch einmal. Es wurde nichts unterschrieben.",
     unknown: "Die Antwort ging verloren",

@@ -62,6 +62,7 @@ export const en = {
     notPayable: "This order cannot be paid",
     rejected: "The payment was not accepted",
     rejectedText: "No money moved.",
+    signAgainIn: "You can sign again in",
     clock: "The clock of this device is wrong",
     clockText: "Set it to the right time and try again. Nothing was signed.",
     unknown: "The answer got lost",
