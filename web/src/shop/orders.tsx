@@ -1,5 +1,6 @@
 // The wallet's orders, live, and one of them.
 import type { Order } from "roamcard";
+import type { Notice } from "../lib/notice.js";
 import { isMoving, kindOf } from "../lib/order.js";
 import { Fact, Message, NoticeBox, outcomeOf, Steps, TransactionLink } from "../lib/parts.js";
 import { dollars, texts, when } from "../lib/text.js";
@@ -115,22 +116,36 @@ function OneOrder({ id, state, shop }: Props & { id: string }) {
     shop.owned.took(order);
     return order;
   };
-  const { value, act } = useRead(read, id);
+  const { value, act, again } = useRead(read, id);
   const order = listed ?? value;
   return (
     <>
       <p>
         <a href="#orders">← {t.back}</a>
       </p>
-      {act.notice && <NotShown of={act.notice.detail} />}
+      {!order && act.notice && <NotShown notice={act.notice} state={state} again={again} />}
       {!order && act.busy && <Loading text={texts.loading} />}
       {order && <OrderPanel order={order} state={state} shop={shop} />}
     </>
   );
 }
 
-function NotShown({ of }: { of: string | undefined }) {
-  return <Message tone="bad" title={texts.pay.missing} text={of ?? texts.pay.offlineText} heading />;
+// NotShown tells an order that is not there from one that cannot be read now.
+function NotShown({ notice, state, again }: { notice: Notice; state: Props["state"]; again: () => void }) {
+  if (notice.kind === "notPayable")
+    return <Message tone="bad" title={texts.pay.missing} text={notice.detail ?? ""} heading />;
+  return (
+    <>
+      {notice.kind === "unavailable" ? (
+        <Message tone="warn" title={texts.pay.offline} text={notice.detail ?? ""} />
+      ) : (
+        <NoticeBox notice={notice} about={aboutOf(state)} />
+      )}
+      <button class="second" onClick={again}>
+        {texts.retry}
+      </button>
+    </>
+  );
 }
 
 function OrderPanel({ order, state, shop }: Props & { order: Order }) {
