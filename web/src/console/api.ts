@@ -6,6 +6,8 @@ import {
   type UnmatchedTransfer,
 } from "roamcard";
 
+import { t } from "./text.js";
+
 /** A page of a list. */
 export interface Slice<T> {
   items: T[];
@@ -174,6 +176,9 @@ function valueOf(text: string): unknown {
 
 /** The service's own words for a failure, without the code in front. */
 export function wordsOf(error: unknown): { text: string; code: string; requestId: string | undefined } {
+  // What the browser says of an answer that got lost is for programmers.
+  if (error instanceof ApiError && error.code === "no_answer")
+    return { text: t.noAnswer, code: error.code, requestId: undefined };
   if (!(error instanceof ApiError)) return { text: String(error), code: "", requestId: undefined };
   const text = error.message.replace(/^\d+ \w+: /, "");
   return { text, code: error.code, requestId: error.requestId };

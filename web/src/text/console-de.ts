@@ -155,6 +155,7 @@ export const de: ConsoleTexts = {
     refunded: "Erstattet",
     kept: "Bleibt beim Besitzer",
   },
+  noAnswer: "Es kann geschehen sein oder nicht. Versuche es noch einmal: Zweimal geschieht es nie.",
   problems: {
     version_changed: "Es hat sich geändert, seit du es gelesen hast",
     operator_token_invalid: "Das Token wird nicht genommen",

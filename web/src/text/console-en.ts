@@ -168,6 +168,7 @@ export const en = {
     refunded: "Refunded",
     kept: "Kept by its owner",
   },
+  noAnswer: "It may have been done or not. Try again: what was done is not done twice.",
   problems: {
     version_changed: "It has changed since you read it",
     operator_token_invalid: "The token is not accepted",
