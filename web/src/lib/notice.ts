@@ -1,6 +1,6 @@
 // What a person is told when something does not go on, in words of ours and of the service.
 import {
-  AmbiguousPaymentError, ApiError, ApprovalDeniedError, ClockError, InsufficientFundsError, PaymentError,
+  AmbiguousPaymentError, ApiError, ApprovalDeniedError, ClockError, InsufficientFundsError, JournalError, PaymentError,
   PolicyDeniedError, RoamcardError, UnavailableError,
 } from "roamcard";
 import { walletCode } from "roamcard/browser";
@@ -9,7 +9,8 @@ import { short, texts, usdc } from "./text.js";
 /** What a person is told in addition to how far something is. */
 export type NoticeKind =
   | "wrongWallet" | "poor" | "refused" | "wrongChain" | "walletFailed" | "unavailable" | "notPayable" | "rejected"
-  | "clock" | "unknown" | "offline" | "failed" | "price";
+  | "clock" | "unknown" | "offline" | "failed" | "price"
+  | "notKept" | "paused";
 
 export interface Notice {
   kind: NoticeKind;
@@ -28,16 +29,23 @@ export function noticeOf(error: unknown): Notice {
   const requestId = error instanceof ApiError ? error.requestId : undefined;
   const detail = error instanceof ApiError ? error.message.replace(/^\d+ \w+: /, "") : undefined;
   if (walletCode(error) === 4001) return { kind: "refused" };
-  if (error instanceof AmbiguousPaymentError) return { kind: "unknown" };
+  if (error instanceof AmbiguousPaymentError) return { kind: isPaused(error.cause) ? "paused" : "unknown" };
+  if (error instanceof JournalError) return { kind: "notKept" };
   if (error instanceof InsufficientFundsError) return { kind: "poor" };
   if (error instanceof ClockError) return { kind: "clock" };
   if (error instanceof UnavailableError) return { kind: error.status === 0 ? "offline" : "unavailable", requestId };
   if (error instanceof ApiError && error.code === "wrong_payer") return { kind: "wrongWallet" };
   if (error instanceof ApprovalDeniedError || error instanceof PolicyDeniedError) return { kind: "rejected" };
-  if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId, retryAt: error.retryAt };
+  if (error instanceof ApiError && error.status === 402)
+    return { kind: "rejected", detail, requestId, retryAt: error.retryAt };
   if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
   if (error instanceof PaymentError || error instanceof WalletError) return { kind: "walletFailed" };
   return { kind: "failed" };
+}
+
+// isPaused says that a sale was closed before the service had taken up the payment.
+function isPaused(error: unknown): boolean {
+  return error instanceof ApiError && error.safeToPayAgain && /_paused$/.test(error.code);
 }
 
 export type Tone = "good" | "warn" | "bad";
@@ -79,6 +87,10 @@ export function wordsOf({ kind, detail }: Notice, about: About): [Tone, string, 
       return ["bad", t.clock, t.clockText];
     case "unknown":
       return ["warn", t.unknown, t.unknownText];
+    case "paused":
+      return ["warn", t.paused, t.pausedText];
+    case "notKept":
+      return ["bad", t.notKept, t.notKeptText];
     case "offline":
       return ["bad", t.offline, t.offlineText];
     case "failed":

@@ -38,3 +38,12 @@ export function clock(ms: number): string {
 export function when(iso: string): string {
   return new Intl.DateTimeFormat(texts.lang, { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 }
+
+/** A part of an address as it is meant, or as it is when it means nothing. */
+export function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

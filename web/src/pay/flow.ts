@@ -1,5 +1,5 @@
 // What happens on the page of an order, without how it looks: from the link to the delivery.
-import { ApiError, eip1193Signer, isMasked, type LinkPayment, NotFoundError, PayLink } from "roamcard";
+import { ApiError, eip1193Signer, isMasked, type LinkPayment, PayLink } from "roamcard";
 import {
   discoverWallets, ensureChain, IndexedDbStore, tokenBalance, type Wallet, type WalletChain, walletCode,
 } from "roamcard/browser";
@@ -122,7 +122,8 @@ export class PayFlow {
       this.#set({ at: "closed", step: undefined });
       if (isMoving(order.status)) this.#later(lookEvery, () => void this.look());
     } catch (error) {
-      if (error instanceof NotFoundError) return this.#set({ at: "missing" });
+      // An id that no order can have is refused with 400.
+      if (error instanceof ApiError && [400, 404].includes(error.status)) return this.#set({ at: "missing" });
       if (this.state.at === "loading") this.#set({ at: "offline", notice: noticeOf(error) });
       this.#later(lookEvery, () => void this.look());
     }
@@ -263,9 +264,10 @@ export class PayFlow {
 
   #failed(error: unknown): void {
     const notice = noticeOf(error);
-    if (["unknown", "unavailable", "offline"].includes(notice.kind) && this.state.step === "sending") {
+    if (["unknown", "paused", "unavailable", "offline"].includes(notice.kind) && this.state.step === "sending") {
       // Something was signed: only its outcome is of interest now.
-      this.#set({ at: "paid", step: "sending", notice: { ...notice, kind: "unknown" } });
+      const kind = notice.kind === "paused" ? "paused" : "unknown";
+      this.#set({ at: "paid", step: "sending", notice: { ...notice, kind } });
       return this.#later(lookEvery, () => void this.#resume());
     }
     this.#set({ at: "open", step: undefined, notice });

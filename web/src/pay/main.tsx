@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { texts } from "../lib/text.js";
+import { texts, unescaped } from "../lib/text.js";
 import { PayFlow } from "./flow.js";
 import { PayPage } from "./page.js";
 
@@ -7,6 +7,6 @@ const [, orderId = ""] = /\/pay\/([^/]+)$/.exec(location.pathname) ?? [];
 const place = document.querySelector("#page")!;
 document.documentElement.lang = texts.lang;
 place.replaceChildren();
-const flow: PayFlow = new PayFlow(decodeURIComponent(orderId), (state) =>
+const flow: PayFlow = new PayFlow(unescaped(orderId), (state) =>
   render(<PayPage state={state} flow={flow} />, place),
 );

@@ -209,7 +209,8 @@ export function Payments({ state, shop }: Props) {
 
 function Earlier({ of, shop, state }: Props & { of: Payment }) {
   const { step, notice, order, delivered, key, kind, client } = of;
-  const words = { sending: notice ? t.resumeUnknown : t.resuming, refused: t.resumeFailed, paid: t.resumed };
+  const waits = notice?.kind === "paused" ? t.resumePaused : notice ? t.resumeUnknown : t.resuming;
+  const words = { sending: waits, refused: t.resumeFailed, paid: t.resumed };
   const tone = { sending: "warn", refused: "bad", paid: "good" } as const;
   const title = kind === undefined ? words[step] : `${kindOf(kind)}: ${words[step]}`;
   return (

@@ -117,7 +117,7 @@ export class Sales {
       } catch (error) {
         const notice = noticeOf(error);
         if (!isUnclear(error)) return this.#tell(key, { step: "refused", notice });
-        this.#tell(key, { notice: { ...notice, kind: "unknown" } });
+        this.#tell(key, { notice: { ...notice, kind: notice.kind === "paused" ? "paused" : "unknown" } });
         await new Promise((done) => setTimeout(done, askAgain));
       }
     }
@@ -148,7 +148,7 @@ export class Sales {
   /** Takes up the payments that were signed in an earlier visit: the same bytes go out, which needs no wallet. */
   async resume(): Promise<void> {
     // Whoever has never paid here has no journal, and does not load what reads it.
-    const names = (await indexedDB.databases?.().catch(() => undefined))?.map(({ name }) => name);
+    const names = (await globalThis.indexedDB?.databases?.().catch(() => undefined))?.map(({ name }) => name);
     const { config } = this.#shop.state;
     if (!config || (names && !names.includes("roamcard"))) return;
     const { unanswered, senderOf, kindAt } = await this.#shop.paying();

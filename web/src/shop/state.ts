@@ -4,6 +4,7 @@ import type {
 } from "roamcard";
 import type { Wallet, WalletChain } from "roamcard/browser";
 import type { Notice } from "../lib/notice.js";
+import { unescaped } from "../lib/text.js";
 import type { Step } from "../lib/wallet.js";
 
 export type OrderKind = Order["kind"];
@@ -91,12 +92,4 @@ export function viewOf(hash: string): View {
   const [at, of] = hash.replace(/^#/, "").split("/");
   if (at !== "esims" && at !== "orders") return { at: "card" };
   return { at, of: of === undefined || of === "" ? undefined : unescaped(of) };
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

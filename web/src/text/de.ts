@@ -53,7 +53,8 @@ export const de: Texts = {
     poorText: (have, price, chain) =>
       `Diese Wallet hat ${have} USDC auf ${chain}, der Preis ist ${price} USDC. Es wurde nichts unterschrieben.`,
     price: "Der Preis hat sich geändert",
-    priceText: (price) => `Er ist jetzt ${price} USDC. Es wurde nichts unterschrieben: Bezahle, wenn du einverstanden bist.`,
+    priceText: (price) =>
+      `Er ist jetzt ${price} USDC. Es wurde nichts unterschrieben: Bezahle, wenn du einverstanden bist.`,
     refused: "Du hast in der Wallet abgelehnt",
     refusedText: "Es wurde nichts unterschrieben und nichts bezahlt. Du kannst es noch einmal versuchen.",
     wrongChain: "Die Wallet ist in einem anderen Netzwerk",
@@ -73,6 +74,13 @@ export const de: Texts = {
     unknown: "Die Antwort ging verloren",
     unknownText:
       "Deine Zahlung kann unterwegs sein. Diese Seite fragt mit derselben Unterschrift nach: Doppelt zahlst du nie.",
+    paused: "Der Verkauf ruht",
+    pausedText:
+      "Es wurde noch nichts abgebucht. Deine Zahlung geht hinaus, wenn es weitergeht: Doppelt zahlst du nie.",
+    notKept: "Dieser Browser bewahrt für diese Seite nichts auf",
+    notKeptText:
+      "Es wurde nichts gesendet und nichts bezahlt. Erlaube der Seite, Daten zu speichern, oder schaffe Platz, und " +
+      "versuche es noch einmal.",
     offline: "Der Dienst antwortet nicht",
     offlineText: "Prüfe deine Verbindung.",
     failed: "Etwas ist schiefgegangen",
@@ -312,6 +320,7 @@ export const de: Texts = {
     resuming: "Eine Zahlung von vorhin wird zu Ende gebracht …",
     resumed: "Eine Zahlung von vorhin ist angekommen.",
     resumeFailed: "Eine Zahlung von vorhin wurde nicht genommen. Es wurde kein Geld bewegt.",
+    resumePaused: "Eine Zahlung von vorhin wartet, weil der Verkauf ruht. Es wurde noch nichts abgebucht.",
     resumeUnknown: "Nach einer Zahlung von vorhin wird noch einmal gefragt. Doppelt zahlst du nie.",
 
     labels: {

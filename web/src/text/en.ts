@@ -67,6 +67,12 @@ export const en = {
     clockText: "Set it to the right time and try again. Nothing was signed.",
     unknown: "The answer got lost",
     unknownText: "Your payment may be on its way. This page asks again with the same signature: you cannot pay twice.",
+    paused: "The sale is paused",
+    pausedText: "Nothing was taken yet. Your signed payment is sent when the sale goes on: you cannot pay twice.",
+    notKept: "This browser keeps nothing for this page",
+    notKeptText:
+      "Nothing was sent and nothing was paid: a payment is kept first. Let the page keep data, or make room, and try " +
+      "again.",
     offline: "The service does not answer",
     offlineText: "Check your connection.",
     failed: "Something went wrong",
@@ -305,6 +311,7 @@ export const en = {
     resuming: "An earlier payment is being finished…",
     resumed: "An earlier payment has arrived.",
     resumeFailed: "An earlier payment was not taken. No money moved.",
+    resumePaused: "An earlier payment waits while the sale is paused. Nothing was taken yet.",
     resumeUnknown: "An earlier payment is asked about again. You cannot pay twice.",
 
     labels: {

@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-DhJx3jYj.js";

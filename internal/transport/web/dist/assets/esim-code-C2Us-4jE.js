@@ -1,0 +1,1 @@
+export{t as EsimCode}from"./esim-code-Cxi9_rdR.js";

@@ -1,0 +1,1 @@
+import{w as e}from"./errors-xmsbYnc3.js";function t(e){return[`settling`,`settled`,`provisioning`,`refund_pending`].includes(e)}function n(t){return e.kinds[t]??e.otherKind}function r(t){return e.pay.delivered[t??``]??``}export{t as n,n as r,r as t};

@@ -1,1 +1,0 @@
-import{T as e}from"./errors-C2c44Pa5.js";function t(e){return[`settling`,`settled`,`provisioning`,`refund_pending`].includes(e)}function n(t){return e.kinds[t]??e.otherKind}function r(t){return e.pay.delivered[t??``]??``}export{t as n,n as r,r as t};
