@@ -2,7 +2,8 @@
 # Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N
 # failed. Each tool is one function below and one line at the end.
 #
-#   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer; PARTS=list names it
+#   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer; PARTS=pages what people
+#               use in a browser
 #   FACILITATORS="…"    some of relayer, npm, unverified, python, rust and insisting; the Rust one is compiled once, for
 #               minutes
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
@@ -259,8 +260,13 @@ slow() {
   for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
   step "MCP bundle" bundle
   ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
-  browsers "the documents" docs.test.mjs "cards on pages" reveal.test.mjs "the shop" shop.test.mjs \
-    "the shop when things go wrong" shop-faults.test.mjs "Lighthouse" lighthouse.test.mjs
+  browsers "the documents" docs.test.mjs "Lighthouse" lighthouse.test.mjs
+  pages
+}
+
+# pages are what people use in a browser, but for the one that pays a link.
+pages() {
+  browsers "cards on pages" reveal.test.mjs "the shop" shop.test.mjs "the shop when things go wrong" shop-faults.test.mjs
   if has_browser; then operators; fi
 }
 
@@ -271,13 +277,13 @@ ends() {
 }
 
 case ${PARTS:-} in
-  "") ;;
+  "" | pages) ;;
   facilitators)
     if build; then facilitators; else failed=1; fi
     ends
     ;;
   *)
-    echo "PARTS=facilitators runs only facilitators that others wrote."
+    echo "PARTS=facilitators runs only facilitators that others wrote, PARTS=pages only a browser."
     exit 2
     ;;
 esac
@@ -290,6 +296,11 @@ export ROAMCARD_BIN=$binary
 if has_browser; then unpack_browser && use_browser; fi
 if [[ ! -f clients/typescript/dist/testing/index.js ]]; then
   npm run --silent build --prefix clients/typescript
+fi
+if [[ ${PARTS:-} == pages ]]; then
+  browsers "paying a link" pay.test.mjs
+  pages
+  ends
 fi
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
 step "MCP conformance suite, DNS rebinding" mcp_rebinding
