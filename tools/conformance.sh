@@ -2,8 +2,8 @@
 # Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N
 # failed. Each tool is one function below and one line at the end.
 #
-#   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer; PARTS=pages what people
-#               use in a browser
+#   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer
+#   PARTS=pages         runs what people use in a browser alone
 #   FACILITATORS="…"    some of relayer, npm, unverified, python, rust and insisting; the Rust one is compiled once, for
 #               minutes
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
@@ -266,7 +266,8 @@ slow() {
 
 # pages are what people use in a browser, but for the one that pays a link.
 pages() {
-  browsers "cards on pages" reveal.test.mjs "the shop" shop.test.mjs "the shop when things go wrong" shop-faults.test.mjs
+  browsers "cards on pages" reveal.test.mjs "the shop" shop.test.mjs \
+    "the shop when things go wrong" shop-faults.test.mjs
   if has_browser; then operators; fi
 }
 
