@@ -241,12 +241,15 @@ func (d *Disk) subscribe(topic string, keys ...string) (wake <-chan struct{}, st
 	}
 }
 
+// wake signals in the order of what was notified, as the store in PostgreSQL does: who is woken last runs first.
 func (d *Disk) wake(about []subject) {
-	for _, w := range d.watches {
-		if slices.ContainsFunc(w.keys, func(key subject) bool { return slices.Contains(about, key) }) {
-			select {
-			case w.ch <- struct{}{}:
-			default:
+	for _, of := range about {
+		for _, w := range d.watches {
+			if slices.Contains(w.keys, of) {
+				select {
+				case w.ch <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}
