@@ -29,7 +29,6 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -72,10 +71,10 @@ type (
 // overPostgres is the domain of inMemory over the store in PostgreSQL, which all processes share as they share the
 // other one: of a process of its own it would have its clock and its wake-ups, which take time.
 type overPostgres struct {
-	*inMemory
-	rows  *inPostgres
-	store *store.Store
-	clock *pgx.Conn
+	*inPostgres
+	domain *inMemory
+	store  *store.Store
+	clock  *pgx.Conn
 }
 
 // tableClockSQL is a clock that one who is not asked can set for all sessions, instead of that of clockSQL.
@@ -91,7 +90,7 @@ CREATE OR REPLACE FUNCTION simulation.now() RETURNS timestamptz STABLE LANGUAGE 
 func (w *world) portStore(ctx context.Context) (done func(), err error) {
 	rows := w.records.(*inPostgres)
 	w.keepInMemory()
-	r := &overPostgres{inMemory: w.records.(*inMemory), rows: rows}
+	r := &overPostgres{inPostgres: rows, domain: w.records.(*inMemory)}
 	w.records = r
 	if r.clock, err = connect(ctx, w.url, dialSocket); err != nil {
 		return nil, err
@@ -189,20 +188,12 @@ func (r *overPostgres) tellTime() error {
 }
 
 func (r *overPostgres) open(_ context.Context, p *process) (program, error) {
-	at := ported{process: p.name, hook: r.call, tell: r.tellTime, randomize: r.bus.randomize}
-	return r.shop(p, at.over(stored{
+	at := ported{process: p.name, hook: r.domain.call, tell: r.tellTime, randomize: r.bus.randomize}
+	return r.domain.shop(p, at.over(stored{
 		orders: r.store.Orders(), cards: r.store.Cards(), jobs: r.store.Jobs(), esims: r.store.Esims(),
 		journal: func(supplier string) esim.Journal { return r.store.SupplierJournal(supplier) },
 	}))
 }
-
-func (r *overPostgres) settled(ctx context.Context) (bool, error) { return r.rows.settled(ctx) }
-
-func (r *overPostgres) claimed(ctx context.Context, f foreign) (bool, error) {
-	return r.rows.claimed(ctx, f)
-}
-
-func (r *overPostgres) tell(b *invariants.Books) { r.rows.tell(b) }
 
 // do lets a call happen, which its caller cannot interrupt.
 func (p ported) do(ctx context.Context, op string, call func(context.Context) error) error {
