@@ -80,6 +80,11 @@ func TestProcessStartsWhileOneOfTwoNodesIsAway(t *testing.T) {
 // wantClosedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
 func (w *world) wantClosedForCatchUp(owner *buyer) {
 	w.t.Helper()
+	// A process that has just started says first that its workers are not there yet.
+	eventually(w.t, func() (bool, string) {
+		a := w.send(purchase("closed", ""))
+		return !a.is(fault.WorkersUnavailable), clipped(a.body)
+	})
 	before, fresh := w.footprint(), w.buyer()
 	if a := w.send(get("/ready")); a.status != 503 ||
 		!strings.Contains(string(a.body), "transfers") {
