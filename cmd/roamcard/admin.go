@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -106,6 +107,10 @@ func reviewText(w io.Writer, review *roamcardv1.ReviewOrderResponse) {
 		for _, e := range p.GetEntries() {
 			fmt.Fprintf(w, "posted\t%s %s %s\n", p.GetKind(), e.GetAccount(), micros(e.GetUnits()))
 		}
+	}
+	for _, t := range review.GetTransactions() {
+		fmt.Fprintf(w, "sent\t%s by %s, nonce %s, %s: %s\n", t.GetSignedAt().AsTime().Format("2006-01-02 15:04:05"),
+			t.GetRelayer(), t.GetNonce(), strings.Join(t.GetHashes(), " "), t.GetStatus())
 	}
 	for _, r := range review.GetAudit() {
 		fmt.Fprintf(w, "audit\t%s %s by %s: %s\n", r.GetAt().AsTime().Format("2006-01-02 15:04:05"), r.GetAction(),

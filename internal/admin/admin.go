@@ -16,6 +16,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -163,8 +165,20 @@ type Review struct {
 	Postings []ledger.Posting
 	// Audit is what operators did with the order, newest first.
 	Audit []AuditRecord
+	// Relayed are the relayer's transactions for its payments and its refund, oldest first.
+	Relayed []Relayed
 	// Actions are what an operator can do with it now, and what not.
 	Actions []Action
+}
+
+// Relayed is a transaction of the relayer, and what became of one of its members by it.
+type Relayed struct {
+	payment.Transaction
+	// Member is the payment or refund, and Became how far it has come by this transaction.
+	Member uuid.UUID
+	Became payment.TransactionStatus
+	// LostWei is what the relayer lost on a reverted member.
+	LostWei int64
 }
 
 // referrer is a Product whose provider identifies orders by references that we derive.

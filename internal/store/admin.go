@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
@@ -18,6 +19,8 @@ import (
 	"github.com/roamcard/roamcard/ent/predicate"
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transaction"
+	"github.com/roamcard/roamcard/ent/transactionmember"
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
@@ -263,9 +266,51 @@ func (d Admin) Review(ctx context.Context, id order.ID, act order.OperatorContex
 		if r.Audit, err = auditOf(ctx, tx, admin.AuditQuery{Subject: string(id), Limit: reviewAudit}); err != nil {
 			return err
 		}
+		if r.Relayed, err = relayedOf(ctx, tx, id); err != nil {
+			return err
+		}
 		return d.s.record(ctx, tx, act, actReview, string(id), nil, nil)
 	})
 	return r, err
+}
+
+// relayedOf are the relayer's transactions for an order's payments and its refund, oldest first.
+func relayedOf(ctx context.Context, tx *ent.Tx, id order.ID) (all []admin.Relayed, err error) {
+	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id))).IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refunded, err := tx.Refund.Query().Where(entrefund.OrderID(string(id))).IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members, err := tx.TransactionMember.Query().
+		Where(transactionmember.PaymentIDIn(slices.Concat(paid, refunded)...)).
+		Order(transactionmember.ByCreatedAt(), transactionmember.ByID()).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]uuid.UUID, len(members))
+	for i, m := range members {
+		of[i] = m.TransactionID
+	}
+	rows, err := tx.Transaction.Query().Where(transaction.IDIn(of...)).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := withMembers(ctx, tx.TransactionMember, rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		at := slices.IndexFunc(sent, func(t payment.Transaction) bool { return t.ID == m.TransactionID })
+		if at >= 0 {
+			all = append(all, admin.Relayed{
+				Transaction: sent[at], Member: m.PaymentID, Became: payment.TransactionStatus(m.Status), LostWei: m.LostWei,
+			})
+		}
+	}
+	return all, nil
 }
 
 const postingsOfSQL = `

@@ -56,19 +56,7 @@ func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	for _, p := range []checkout.ClaimRequest{mine, mineToo, others, paid} {
 		fence = claim(t, s, p).Job.Fence()
 	}
-	revert := func(id uuid.UUID, spent int64) {
-		t.Helper()
-		a, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{id}, relayerA, window,
-			func(n uint64, _ []uuid.UUID) (payment.Variant, error) {
-				return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
-			})
-		if err == nil {
-			err = s.Transactions().Close(t.Context(), a[0].ID, payment.TransactionReverted, spent, nil)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	revert := func(id uuid.UUID, spent int64) { t.Helper(); reverted(t, s, id, spent) }
 	revert(mine.Payment.ID, 3)
 	revert(mineToo.Payment.ID, 5)
 	revert(others.Payment.ID, 100)

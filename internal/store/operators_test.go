@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/store"
@@ -160,6 +161,55 @@ func TestReviewHasPostingsAndAuditRecords(t *testing.T) {
 	if r := h.Audit[0]; r.Actor != "ann" || r.Action != "order.inspect" || r.Subject != string(p.Order.ID) {
 		t.Errorf("%+v", r)
 	}
+}
+
+func TestReviewHasTheTransactionsOfTheRelayer(t *testing.T) {
+	s := storetest.New(t)
+	p, other := claimRequest("k"), claimRequest("other")
+	claim(t, s, p)
+	claim(t, s, other)
+	lost := reverted(t, s, p.Payment.ID, 7)
+	reverted(t, s, other.Payment.ID, 9)
+	sign := func(uint64, []uuid.UUID) (payment.Variant, error) {
+		return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+	}
+	sent, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{p.Payment.ID, other.Payment.ID}, relayerA, window, sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := payment.Variant{Hash: nonce(), Raw: []byte{2}, SignedAt: time.Now()}
+	if err := s.Transactions().Replace(t.Context(), sent[0].ID, again); err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Admin().Review(t.Context(), p.Order.ID, order.OperatorContext{Operator: "ann"})
+	if err != nil || len(h.Relayed) != 2 {
+		t.Fatalf("%+v, %v", h.Relayed, err)
+	}
+	first, second := h.Relayed[0], h.Relayed[1]
+	if first.ID != lost.ID || first.Member != p.Payment.ID || first.Became != payment.TransactionReverted ||
+		first.LostWei != 7 {
+		t.Errorf("what reverted is %+v", first)
+	}
+	if second.ID != sent[0].ID || second.Became != payment.TransactionOpen || len(second.Payments) != 2 ||
+		len(second.Variants) != 2 || second.Variants[1].Hash != again.Hash || second.Nonce != lost.Nonce+2 {
+		t.Errorf("what can still be included is %+v", second)
+	}
+}
+
+// reverted is a transaction for one payment that was included and moved nothing.
+func reverted(t *testing.T, s *store.Store, id uuid.UUID, spent int64) payment.Transaction {
+	t.Helper()
+	made, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{id}, relayerA, window,
+		func(uint64, []uuid.UUID) (payment.Variant, error) {
+			return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+		})
+	if err == nil {
+		err = s.Transactions().Close(t.Context(), made[0].ID, payment.TransactionReverted, spent, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made[0]
 }
 
 func TestAuditIsListedByEveryFilter(t *testing.T) {

@@ -127,7 +127,22 @@ func (s OperatorService) ReviewOrder(
 	return &roamcardv1.ReviewOrderResponse{
 		Order: reviewItemMessage(review.ReviewItem), AllowedActions: actionMessages(review.Actions),
 		Postings: messages(review.Postings, postingMessage), Audit: messages(review.Audit, auditRecord),
+		Transactions: messages(review.Relayed, relayedMessage),
 	}, nil
+}
+
+func relayedMessage(r admin.Relayed) *roamcardv1.RelayedTransaction {
+	m := &roamcardv1.RelayedTransaction{
+		PaymentId: r.Member.String(), Status: string(r.Became), Relayer: r.Relayer.String(),
+		Nonce: strconv.FormatUint(r.Nonce, 10), Members: uint32(len(r.Payments)), CreatedAt: timestamp(r.CreatedAt),
+	}
+	for _, v := range r.Variants {
+		m.Hashes, m.SignedAt = append(m.Hashes, v.Hash.String()), timestamp(v.SignedAt)
+	}
+	if r.Became == payment.TransactionReverted {
+		m.LostWei = proto.String(strconv.FormatInt(r.LostWei, 10))
+	}
+	return m
 }
 
 // shownOrder is the order with the payment that decides it, as its owner sees it.

@@ -100,6 +100,7 @@ function History({ here, whole, busy }: { here: Here; whole: Whole; busy: boolea
       <Actions here={here} whole={whole} />
       <Timeline history={history} />
       <Payments history={history} />
+      <Relayed review={review} />
       <Provider history={history} />
       <Books review={review} />
     </div>
@@ -224,6 +225,30 @@ function Payments({ history: { payments, refund } }: { history: OrderInspection 
           </Facts>
         </>
       )}
+    </section>
+  );
+}
+
+function Relayed({ review: { transactions } }: { review: OrderReview }) {
+  if (transactions.length === 0) return null;
+  return (
+    <section class="panel">
+      <h2>{t.relayed}</h2>
+      <Rows
+        label={t.relayed}
+        rows={transactions}
+        keyOf={({ paymentId, nonce }) => `${paymentId} ${nonce}`}
+        columns={[
+          { name: t.columns.at, cell: ({ signedAt }) => <When at={signedAt} /> },
+          { name: t.columns.status, cell: ({ status }) => <Status value={status} /> },
+          {
+            name: t.columns.transaction,
+            cell: ({ hashes }) => hashes.map((hash) => <Code key={hash} value={hash} />),
+          },
+          { name: t.relayer, cell: ({ relayer }) => <Code value={relayer} /> },
+          { name: t.accountNonce, number: true, cell: ({ nonce }) => nonce },
+        ]}
+      />
     </section>
   );
 }

@@ -144,6 +144,8 @@ export const de: ConsoleTexts = {
     agreed: "Stimmt überein",
     differed: "Weicht ab",
     incomplete: "Unvollständig",
+    reverted: "Zurückgewiesen",
+    closed: "Endgültig",
   },
   stages: {
     locking: "Sperren",
@@ -194,6 +196,9 @@ export const de: ConsoleTexts = {
   refund: "Erstattung",
   treasury: "Kasse",
   nonce: "Nonce",
+  relayed: "Transaktionen des Relayers",
+  relayer: "Relayer",
+  accountNonce: "Nonce des Kontos",
   provider: "Anbieter",
   references: "Referenzen",
   postings: "Buchungen",

@@ -157,6 +157,8 @@ export const en = {
     agreed: "Agreed",
     differed: "Differed",
     incomplete: "Incomplete",
+    reverted: "Reverted",
+    closed: "Final",
   },
   stages: {
     locking: "Locking",
@@ -207,6 +209,9 @@ export const en = {
   refund: "Refund",
   treasury: "Treasury",
   nonce: "Nonce",
+  relayed: "Transactions of the relayer",
+  relayer: "Relayer",
+  accountNonce: "Account nonce",
   provider: "Provider",
   references: "References",
   postings: "Postings",

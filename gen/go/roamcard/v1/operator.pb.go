@@ -3936,7 +3936,10 @@ type ReviewOrderResponse struct {
 	// What the ledger has of it, oldest first.
 	Postings []*LedgerPosting `protobuf:"bytes,3,rep,name=postings,proto3" json:"postings,omitempty"`
 	// What operators did with it, newest first, at most 100.
-	Audit         []*AuditRecord `protobuf:"bytes,4,rep,name=audit,proto3" json:"audit,omitempty"`
+	Audit []*AuditRecord `protobuf:"bytes,4,rep,name=audit,proto3" json:"audit,omitempty"`
+	// What our relayer signed to move its payment or its refund, oldest first; none where a facilitator settles, nor
+	// what was deleted after its retention.
+	Transactions  []*RelayedTransaction `protobuf:"bytes,5,rep,name=transactions,proto3" json:"transactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3999,6 +4002,131 @@ func (x *ReviewOrderResponse) GetAudit() []*AuditRecord {
 	return nil
 }
 
+func (x *ReviewOrderResponse) GetTransactions() []*RelayedTransaction {
+	if x != nil {
+		return x.Transactions
+	}
+	return nil
+}
+
+// A transaction of our relayer that moves, or was to move, a payment of an order or its refund.
+type RelayedTransaction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid: that of the payment or of the refund.
+	PaymentId string `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// open: it can still be included, or is and is not final. reverted: it is included, or never will be, and has not
+	// moved this one. closed: it has moved it.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// The account that sends it, in EIP-55 form.
+	Relayer string `protobuf:"bytes,3,opt,name=relayer,proto3" json:"relayer,omitempty"`
+	// The account's nonce, a decimal string.
+	Nonce string `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// The hashes of its signed forms, oldest first, of which at most one is included; a higher fee adds one.
+	Hashes []string `protobuf:"bytes,5,rep,name=hashes,proto3" json:"hashes,omitempty"`
+	// How many payments and refunds it moves.
+	Members   uint32                 `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the last form was signed.
+	SignedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=signed_at,json=signedAt,proto3" json:"signed_at,omitempty"`
+	// What a reverted one has cost the relayer for this payment, in wei, a decimal string.
+	LostWei       *string `protobuf:"bytes,9,opt,name=lost_wei,json=lostWei,proto3,oneof" json:"lost_wei,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayedTransaction) Reset() {
+	*x = RelayedTransaction{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayedTransaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayedTransaction) ProtoMessage() {}
+
+func (x *RelayedTransaction) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayedTransaction.ProtoReflect.Descriptor instead.
+func (*RelayedTransaction) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RelayedTransaction) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *RelayedTransaction) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RelayedTransaction) GetRelayer() string {
+	if x != nil {
+		return x.Relayer
+	}
+	return ""
+}
+
+func (x *RelayedTransaction) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *RelayedTransaction) GetHashes() []string {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+func (x *RelayedTransaction) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *RelayedTransaction) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *RelayedTransaction) GetSignedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SignedAt
+	}
+	return nil
+}
+
+func (x *RelayedTransaction) GetLostWei() string {
+	if x != nil && x.LostWei != nil {
+		return *x.LostWei
+	}
+	return ""
+}
+
 // Something that an operator can do, or not now.
 type AllowedAction struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -4012,7 +4140,7 @@ type AllowedAction struct {
 
 func (x *AllowedAction) Reset() {
 	*x = AllowedAction{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4152,7 @@ func (x *AllowedAction) String() string {
 func (*AllowedAction) ProtoMessage() {}
 
 func (x *AllowedAction) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4165,7 @@ func (x *AllowedAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowedAction.ProtoReflect.Descriptor instead.
 func (*AllowedAction) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AllowedAction) GetAction() string {
@@ -4076,7 +4204,7 @@ type LedgerPosting struct {
 
 func (x *LedgerPosting) Reset() {
 	*x = LedgerPosting{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4216,7 @@ func (x *LedgerPosting) String() string {
 func (*LedgerPosting) ProtoMessage() {}
 
 func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4229,7 @@ func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerPosting.ProtoReflect.Descriptor instead.
 func (*LedgerPosting) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LedgerPosting) GetId() string {
@@ -4155,7 +4283,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4295,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4308,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -4272,7 +4400,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4412,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4425,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -4398,7 +4526,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4410,7 +4538,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4423,7 +4551,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *JobRecord) GetId() string {
@@ -4504,7 +4632,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4644,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4657,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -4574,7 +4702,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4714,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4727,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -4669,7 +4797,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4809,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4822,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Evidence) GetName() string {
@@ -4727,7 +4855,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4739,7 +4867,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4752,7 +4880,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -4792,7 +4920,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4932,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4945,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DecideOrderResponse) GetOrder() *ReviewItem {
@@ -4842,7 +4970,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4854,7 +4982,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4867,7 +4995,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -4907,7 +5035,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4919,7 +5047,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4932,7 +5060,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *ReviewItem {
@@ -4950,7 +5078,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5090,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5103,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 type ListSwitchesResponse struct {
@@ -4987,7 +5115,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5127,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5140,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -5037,7 +5165,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5049,7 +5177,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5062,7 +5190,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -5095,7 +5223,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5107,7 +5235,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5120,7 +5248,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -5149,7 +5277,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5161,7 +5289,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5174,7 +5302,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Switch) GetProduct() string {
@@ -5227,7 +5355,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5239,7 +5367,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5252,7 +5380,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 type WhoAmIResponse struct {
@@ -5273,7 +5401,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5413,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5426,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *WhoAmIResponse) GetOperator() string {
@@ -5337,7 +5465,7 @@ type CountOrdersRequest struct {
 
 func (x *CountOrdersRequest) Reset() {
 	*x = CountOrdersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5349,7 +5477,7 @@ func (x *CountOrdersRequest) String() string {
 func (*CountOrdersRequest) ProtoMessage() {}
 
 func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5362,7 +5490,7 @@ func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersRequest.ProtoReflect.Descriptor instead.
 func (*CountOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 type CountOrdersResponse struct {
@@ -5375,7 +5503,7 @@ type CountOrdersResponse struct {
 
 func (x *CountOrdersResponse) Reset() {
 	*x = CountOrdersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5387,7 +5515,7 @@ func (x *CountOrdersResponse) String() string {
 func (*CountOrdersResponse) ProtoMessage() {}
 
 func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5400,7 +5528,7 @@ func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersResponse.ProtoReflect.Descriptor instead.
 func (*CountOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CountOrdersResponse) GetCounts() []*OrderCount {
@@ -5428,7 +5556,7 @@ type OrderCount struct {
 
 func (x *OrderCount) Reset() {
 	*x = OrderCount{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5440,7 +5568,7 @@ func (x *OrderCount) String() string {
 func (*OrderCount) ProtoMessage() {}
 
 func (x *OrderCount) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5453,7 +5581,7 @@ func (x *OrderCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderCount.ProtoReflect.Descriptor instead.
 func (*OrderCount) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OrderCount) GetKind() string {
@@ -5513,7 +5641,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5525,7 +5653,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5538,7 +5666,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListAuditRequest) GetActor() string {
@@ -5601,7 +5729,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5613,7 +5741,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5626,7 +5754,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -5665,7 +5793,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5677,7 +5805,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5690,7 +5818,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AuditRecord) GetId() string {
@@ -5757,7 +5885,7 @@ type GetGaugesRequest struct {
 
 func (x *GetGaugesRequest) Reset() {
 	*x = GetGaugesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5769,7 +5897,7 @@ func (x *GetGaugesRequest) String() string {
 func (*GetGaugesRequest) ProtoMessage() {}
 
 func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5782,7 +5910,7 @@ func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesRequest.ProtoReflect.Descriptor instead.
 func (*GetGaugesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 type GetGaugesResponse struct {
@@ -5803,7 +5931,7 @@ type GetGaugesResponse struct {
 
 func (x *GetGaugesResponse) Reset() {
 	*x = GetGaugesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5815,7 +5943,7 @@ func (x *GetGaugesResponse) String() string {
 func (*GetGaugesResponse) ProtoMessage() {}
 
 func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5828,7 +5956,7 @@ func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesResponse.ProtoReflect.Descriptor instead.
 func (*GetGaugesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GetGaugesResponse) GetAsOf() *timestamppb.Timestamp {
@@ -5878,7 +6006,7 @@ type FloatGauge struct {
 
 func (x *FloatGauge) Reset() {
 	*x = FloatGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5890,7 +6018,7 @@ func (x *FloatGauge) String() string {
 func (*FloatGauge) ProtoMessage() {}
 
 func (x *FloatGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5903,7 +6031,7 @@ func (x *FloatGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FloatGauge.ProtoReflect.Descriptor instead.
 func (*FloatGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *FloatGauge) GetProvider() string {
@@ -5937,7 +6065,7 @@ type AccountGauge struct {
 
 func (x *AccountGauge) Reset() {
 	*x = AccountGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6077,7 @@ func (x *AccountGauge) String() string {
 func (*AccountGauge) ProtoMessage() {}
 
 func (x *AccountGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6090,7 @@ func (x *AccountGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGauge.ProtoReflect.Descriptor instead.
 func (*AccountGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *AccountGauge) GetName() string {
@@ -6008,7 +6136,7 @@ type JobGauge struct {
 
 func (x *JobGauge) Reset() {
 	*x = JobGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6020,7 +6148,7 @@ func (x *JobGauge) String() string {
 func (*JobGauge) ProtoMessage() {}
 
 func (x *JobGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6033,7 +6161,7 @@ func (x *JobGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobGauge.ProtoReflect.Descriptor instead.
 func (*JobGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *JobGauge) GetKind() string {
@@ -6078,7 +6206,7 @@ type NodeGauge struct {
 
 func (x *NodeGauge) Reset() {
 	*x = NodeGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6218,7 @@ func (x *NodeGauge) String() string {
 func (*NodeGauge) ProtoMessage() {}
 
 func (x *NodeGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6231,7 @@ func (x *NodeGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGauge.ProtoReflect.Descriptor instead.
 func (*NodeGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *NodeGauge) GetNode() string {
@@ -6143,7 +6271,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6155,7 +6283,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6168,7 +6296,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListJobsRequest) GetStatus() string {
@@ -6210,7 +6338,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +6350,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +6363,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListJobsResponse) GetJobs() []*OperatorJob {
@@ -6261,7 +6389,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6273,7 +6401,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6286,7 +6414,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetJobRequest) GetId() string {
@@ -6305,7 +6433,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6317,7 +6445,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6330,7 +6458,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetJobResponse) GetJob() *OperatorJob {
@@ -6353,7 +6481,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6365,7 +6493,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6378,7 +6506,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RetryJobRequest) GetId() string {
@@ -6411,7 +6539,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6423,7 +6551,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6436,7 +6564,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RetryJobResponse) GetJob() *OperatorJob {
@@ -6459,7 +6587,7 @@ type DropJobRequest struct {
 
 func (x *DropJobRequest) Reset() {
 	*x = DropJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6471,7 +6599,7 @@ func (x *DropJobRequest) String() string {
 func (*DropJobRequest) ProtoMessage() {}
 
 func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6484,7 +6612,7 @@ func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobRequest.ProtoReflect.Descriptor instead.
 func (*DropJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DropJobRequest) GetId() string {
@@ -6518,7 +6646,7 @@ type DropJobResponse struct {
 
 func (x *DropJobResponse) Reset() {
 	*x = DropJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6530,7 +6658,7 @@ func (x *DropJobResponse) String() string {
 func (*DropJobResponse) ProtoMessage() {}
 
 func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6543,7 +6671,7 @@ func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobResponse.ProtoReflect.Descriptor instead.
 func (*DropJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DropJobResponse) GetId() string {
@@ -6584,7 +6712,7 @@ type OperatorJob struct {
 
 func (x *OperatorJob) Reset() {
 	*x = OperatorJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6596,7 +6724,7 @@ func (x *OperatorJob) String() string {
 func (*OperatorJob) ProtoMessage() {}
 
 func (x *OperatorJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6609,7 +6737,7 @@ func (x *OperatorJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorJob.ProtoReflect.Descriptor instead.
 func (*OperatorJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *OperatorJob) GetId() string {
@@ -6724,7 +6852,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6736,7 +6864,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6749,7 +6877,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ListApprovalsRequest) GetStatus() string {
@@ -6784,7 +6912,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6796,7 +6924,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6809,7 +6937,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -6835,7 +6963,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6847,7 +6975,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6860,7 +6988,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetApprovalRequest) GetId() string {
@@ -6879,7 +7007,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6891,7 +7019,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6904,7 +7032,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -6925,7 +7053,7 @@ type ApproveDecisionRequest struct {
 
 func (x *ApproveDecisionRequest) Reset() {
 	*x = ApproveDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6937,7 +7065,7 @@ func (x *ApproveDecisionRequest) String() string {
 func (*ApproveDecisionRequest) ProtoMessage() {}
 
 func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6950,7 +7078,7 @@ func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ApproveDecisionRequest) GetId() string {
@@ -6976,7 +7104,7 @@ type ApproveDecisionResponse struct {
 
 func (x *ApproveDecisionResponse) Reset() {
 	*x = ApproveDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6988,7 +7116,7 @@ func (x *ApproveDecisionResponse) String() string {
 func (*ApproveDecisionResponse) ProtoMessage() {}
 
 func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7001,7 +7129,7 @@ func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ApproveDecisionResponse) GetApproval() *Approval {
@@ -7022,7 +7150,7 @@ type RejectDecisionRequest struct {
 
 func (x *RejectDecisionRequest) Reset() {
 	*x = RejectDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7034,7 +7162,7 @@ func (x *RejectDecisionRequest) String() string {
 func (*RejectDecisionRequest) ProtoMessage() {}
 
 func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7047,7 +7175,7 @@ func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RejectDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RejectDecisionRequest) GetId() string {
@@ -7073,7 +7201,7 @@ type RejectDecisionResponse struct {
 
 func (x *RejectDecisionResponse) Reset() {
 	*x = RejectDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7085,7 +7213,7 @@ func (x *RejectDecisionResponse) String() string {
 func (*RejectDecisionResponse) ProtoMessage() {}
 
 func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7098,7 +7226,7 @@ func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RejectDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RejectDecisionResponse) GetApproval() *Approval {
@@ -7144,7 +7272,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7156,7 +7284,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7169,7 +7297,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Approval) GetId() string {
@@ -7293,7 +7421,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7305,7 +7433,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7318,7 +7446,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *MintTokenRequest) GetName() string {
@@ -7360,7 +7488,7 @@ type MintTokenResponse struct {
 
 func (x *MintTokenResponse) Reset() {
 	*x = MintTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7372,7 +7500,7 @@ func (x *MintTokenResponse) String() string {
 func (*MintTokenResponse) ProtoMessage() {}
 
 func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7385,7 +7513,7 @@ func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *MintTokenResponse) GetToken() *OperatorToken {
@@ -7416,7 +7544,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7428,7 +7556,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7441,7 +7569,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ListTokensRequest) GetStatus() string {
@@ -7476,7 +7604,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7488,7 +7616,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7501,7 +7629,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ListTokensResponse) GetTokens() []*OperatorToken {
@@ -7529,7 +7657,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7541,7 +7669,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7554,7 +7682,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -7580,7 +7708,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7592,7 +7720,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7605,7 +7733,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *RevokeTokenResponse) GetToken() *OperatorToken {
@@ -7641,7 +7769,7 @@ type OperatorToken struct {
 
 func (x *OperatorToken) Reset() {
 	*x = OperatorToken{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7653,7 +7781,7 @@ func (x *OperatorToken) String() string {
 func (*OperatorToken) ProtoMessage() {}
 
 func (x *OperatorToken) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7666,7 +7794,7 @@ func (x *OperatorToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorToken.ProtoReflect.Descriptor instead.
 func (*OperatorToken) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *OperatorToken) GetId() string {
@@ -7749,7 +7877,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7761,7 +7889,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7774,7 +7902,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *GetSummaryRequest) GetOrderId() string {
@@ -7807,7 +7935,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7819,7 +7947,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7832,7 +7960,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{115}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
@@ -7904,7 +8032,7 @@ type StoppedJobs struct {
 
 func (x *StoppedJobs) Reset() {
 	*x = StoppedJobs{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7916,7 +8044,7 @@ func (x *StoppedJobs) String() string {
 func (*StoppedJobs) ProtoMessage() {}
 
 func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7929,7 +8057,7 @@ func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
 func (*StoppedJobs) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{116}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *StoppedJobs) GetKind() string {
@@ -7967,7 +8095,7 @@ type ListEsimCancellationsRequest struct {
 
 func (x *ListEsimCancellationsRequest) Reset() {
 	*x = ListEsimCancellationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7979,7 +8107,7 @@ func (x *ListEsimCancellationsRequest) String() string {
 func (*ListEsimCancellationsRequest) ProtoMessage() {}
 
 func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[117]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7992,7 +8120,7 @@ func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{117}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ListEsimCancellationsRequest) GetStatus() string {
@@ -8027,7 +8155,7 @@ type ListEsimCancellationsResponse struct {
 
 func (x *ListEsimCancellationsResponse) Reset() {
 	*x = ListEsimCancellationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8039,7 +8167,7 @@ func (x *ListEsimCancellationsResponse) String() string {
 func (*ListEsimCancellationsResponse) ProtoMessage() {}
 
 func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[118]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8052,7 +8180,7 @@ func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{118}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
@@ -8095,7 +8223,7 @@ type EsimCancellationJob struct {
 
 func (x *EsimCancellationJob) Reset() {
 	*x = EsimCancellationJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8107,7 +8235,7 @@ func (x *EsimCancellationJob) String() string {
 func (*EsimCancellationJob) ProtoMessage() {}
 
 func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[119]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8120,7 +8248,7 @@ func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
 func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{119}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *EsimCancellationJob) GetId() string {
@@ -8641,12 +8769,26 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
 	"\v_request_id\":\n" +
 	"\x12ReviewOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf1\x01\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xb6\x02\n" +
 	"\x13ReviewOrderResponse\x12-\n" +
 	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\x12C\n" +
 	"\x0fallowed_actions\x18\x02 \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n" +
 	"\bpostings\x18\x03 \x03(\v2\x1a.roamcard.v1.LedgerPostingR\bpostings\x12.\n" +
-	"\x05audit\x18\x04 \x03(\v2\x18.roamcard.v1.AuditRecordR\x05audit\"i\n" +
+	"\x05audit\x18\x04 \x03(\v2\x18.roamcard.v1.AuditRecordR\x05audit\x12C\n" +
+	"\ftransactions\x18\x05 \x03(\v2\x1f.roamcard.v1.RelayedTransactionR\ftransactions\"\xce\x02\n" +
+	"\x12RelayedTransaction\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x18\n" +
+	"\arelayer\x18\x03 \x01(\tR\arelayer\x12\x14\n" +
+	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x16\n" +
+	"\x06hashes\x18\x05 \x03(\tR\x06hashes\x12\x18\n" +
+	"\amembers\x18\x06 \x01(\rR\amembers\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n" +
+	"\tsigned_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bsignedAt\x12\x1e\n" +
+	"\blost_wei\x18\t \x01(\tH\x00R\alostWei\x88\x01\x01B\v\n" +
+	"\t_lost_wei\"i\n" +
 	"\rAllowedAction\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x1b\n" +
@@ -9213,7 +9355,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 120)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 121)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),     // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil),    // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -9273,105 +9415,106 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*InspectOrderResponse)(nil),             // 55: roamcard.v1.InspectOrderResponse
 	(*ReviewOrderRequest)(nil),               // 56: roamcard.v1.ReviewOrderRequest
 	(*ReviewOrderResponse)(nil),              // 57: roamcard.v1.ReviewOrderResponse
-	(*AllowedAction)(nil),                    // 58: roamcard.v1.AllowedAction
-	(*LedgerPosting)(nil),                    // 59: roamcard.v1.LedgerPosting
-	(*PaymentRecord)(nil),                    // 60: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                     // 61: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                        // 62: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),                // 63: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                        // 64: roamcard.v1.OrderMove
-	(*Evidence)(nil),                         // 65: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),               // 66: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),              // 67: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),              // 68: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),             // 69: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),              // 70: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),             // 71: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),                 // 72: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),                // 73: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                           // 74: roamcard.v1.Switch
-	(*WhoAmIRequest)(nil),                    // 75: roamcard.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),                   // 76: roamcard.v1.WhoAmIResponse
-	(*CountOrdersRequest)(nil),               // 77: roamcard.v1.CountOrdersRequest
-	(*CountOrdersResponse)(nil),              // 78: roamcard.v1.CountOrdersResponse
-	(*OrderCount)(nil),                       // 79: roamcard.v1.OrderCount
-	(*ListAuditRequest)(nil),                 // 80: roamcard.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),                // 81: roamcard.v1.ListAuditResponse
-	(*AuditRecord)(nil),                      // 82: roamcard.v1.AuditRecord
-	(*GetGaugesRequest)(nil),                 // 83: roamcard.v1.GetGaugesRequest
-	(*GetGaugesResponse)(nil),                // 84: roamcard.v1.GetGaugesResponse
-	(*FloatGauge)(nil),                       // 85: roamcard.v1.FloatGauge
-	(*AccountGauge)(nil),                     // 86: roamcard.v1.AccountGauge
-	(*JobGauge)(nil),                         // 87: roamcard.v1.JobGauge
-	(*NodeGauge)(nil),                        // 88: roamcard.v1.NodeGauge
-	(*ListJobsRequest)(nil),                  // 89: roamcard.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),                 // 90: roamcard.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                    // 91: roamcard.v1.GetJobRequest
-	(*GetJobResponse)(nil),                   // 92: roamcard.v1.GetJobResponse
-	(*RetryJobRequest)(nil),                  // 93: roamcard.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                 // 94: roamcard.v1.RetryJobResponse
-	(*DropJobRequest)(nil),                   // 95: roamcard.v1.DropJobRequest
-	(*DropJobResponse)(nil),                  // 96: roamcard.v1.DropJobResponse
-	(*OperatorJob)(nil),                      // 97: roamcard.v1.OperatorJob
-	(*ListApprovalsRequest)(nil),             // 98: roamcard.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),            // 99: roamcard.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),               // 100: roamcard.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),              // 101: roamcard.v1.GetApprovalResponse
-	(*ApproveDecisionRequest)(nil),           // 102: roamcard.v1.ApproveDecisionRequest
-	(*ApproveDecisionResponse)(nil),          // 103: roamcard.v1.ApproveDecisionResponse
-	(*RejectDecisionRequest)(nil),            // 104: roamcard.v1.RejectDecisionRequest
-	(*RejectDecisionResponse)(nil),           // 105: roamcard.v1.RejectDecisionResponse
-	(*Approval)(nil),                         // 106: roamcard.v1.Approval
-	(*MintTokenRequest)(nil),                 // 107: roamcard.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),                // 108: roamcard.v1.MintTokenResponse
-	(*ListTokensRequest)(nil),                // 109: roamcard.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),               // 110: roamcard.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),               // 111: roamcard.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),              // 112: roamcard.v1.RevokeTokenResponse
-	(*OperatorToken)(nil),                    // 113: roamcard.v1.OperatorToken
-	(*GetSummaryRequest)(nil),                // 114: roamcard.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),               // 115: roamcard.v1.GetSummaryResponse
-	(*StoppedJobs)(nil),                      // 116: roamcard.v1.StoppedJobs
-	(*ListEsimCancellationsRequest)(nil),     // 117: roamcard.v1.ListEsimCancellationsRequest
-	(*ListEsimCancellationsResponse)(nil),    // 118: roamcard.v1.ListEsimCancellationsResponse
-	(*EsimCancellationJob)(nil),              // 119: roamcard.v1.EsimCancellationJob
-	(*timestamppb.Timestamp)(nil),            // 120: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),                 // 121: roamcard.v1.EsimCancellation
-	(*Order)(nil),                            // 122: roamcard.v1.Order
+	(*RelayedTransaction)(nil),               // 58: roamcard.v1.RelayedTransaction
+	(*AllowedAction)(nil),                    // 59: roamcard.v1.AllowedAction
+	(*LedgerPosting)(nil),                    // 60: roamcard.v1.LedgerPosting
+	(*PaymentRecord)(nil),                    // 61: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                     // 62: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                        // 63: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),                // 64: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                        // 65: roamcard.v1.OrderMove
+	(*Evidence)(nil),                         // 66: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),               // 67: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),              // 68: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),              // 69: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),             // 70: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),              // 71: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),             // 72: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),                 // 73: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),                // 74: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                           // 75: roamcard.v1.Switch
+	(*WhoAmIRequest)(nil),                    // 76: roamcard.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),                   // 77: roamcard.v1.WhoAmIResponse
+	(*CountOrdersRequest)(nil),               // 78: roamcard.v1.CountOrdersRequest
+	(*CountOrdersResponse)(nil),              // 79: roamcard.v1.CountOrdersResponse
+	(*OrderCount)(nil),                       // 80: roamcard.v1.OrderCount
+	(*ListAuditRequest)(nil),                 // 81: roamcard.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),                // 82: roamcard.v1.ListAuditResponse
+	(*AuditRecord)(nil),                      // 83: roamcard.v1.AuditRecord
+	(*GetGaugesRequest)(nil),                 // 84: roamcard.v1.GetGaugesRequest
+	(*GetGaugesResponse)(nil),                // 85: roamcard.v1.GetGaugesResponse
+	(*FloatGauge)(nil),                       // 86: roamcard.v1.FloatGauge
+	(*AccountGauge)(nil),                     // 87: roamcard.v1.AccountGauge
+	(*JobGauge)(nil),                         // 88: roamcard.v1.JobGauge
+	(*NodeGauge)(nil),                        // 89: roamcard.v1.NodeGauge
+	(*ListJobsRequest)(nil),                  // 90: roamcard.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),                 // 91: roamcard.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                    // 92: roamcard.v1.GetJobRequest
+	(*GetJobResponse)(nil),                   // 93: roamcard.v1.GetJobResponse
+	(*RetryJobRequest)(nil),                  // 94: roamcard.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                 // 95: roamcard.v1.RetryJobResponse
+	(*DropJobRequest)(nil),                   // 96: roamcard.v1.DropJobRequest
+	(*DropJobResponse)(nil),                  // 97: roamcard.v1.DropJobResponse
+	(*OperatorJob)(nil),                      // 98: roamcard.v1.OperatorJob
+	(*ListApprovalsRequest)(nil),             // 99: roamcard.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),            // 100: roamcard.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),               // 101: roamcard.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),              // 102: roamcard.v1.GetApprovalResponse
+	(*ApproveDecisionRequest)(nil),           // 103: roamcard.v1.ApproveDecisionRequest
+	(*ApproveDecisionResponse)(nil),          // 104: roamcard.v1.ApproveDecisionResponse
+	(*RejectDecisionRequest)(nil),            // 105: roamcard.v1.RejectDecisionRequest
+	(*RejectDecisionResponse)(nil),           // 106: roamcard.v1.RejectDecisionResponse
+	(*Approval)(nil),                         // 107: roamcard.v1.Approval
+	(*MintTokenRequest)(nil),                 // 108: roamcard.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),                // 109: roamcard.v1.MintTokenResponse
+	(*ListTokensRequest)(nil),                // 110: roamcard.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),               // 111: roamcard.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),               // 112: roamcard.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),              // 113: roamcard.v1.RevokeTokenResponse
+	(*OperatorToken)(nil),                    // 114: roamcard.v1.OperatorToken
+	(*GetSummaryRequest)(nil),                // 115: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),               // 116: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                      // 117: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),     // 118: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil),    // 119: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),              // 120: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),            // 121: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),                 // 122: roamcard.v1.EsimCancellation
+	(*Order)(nil),                            // 123: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	120, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	120, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	121, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	121, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	15,  // 6: roamcard.v1.InspectCardResponse.card:type_name -> roamcard.v1.OperatorCard
-	120, // 7: roamcard.v1.OperatorCard.created_at:type_name -> google.protobuf.Timestamp
+	121, // 7: roamcard.v1.OperatorCard.created_at:type_name -> google.protobuf.Timestamp
 	28,  // 8: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
 	28,  // 9: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
 	28,  // 10: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
 	28,  // 11: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	121, // 12: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	121, // 13: roamcard.v1.ConcludeEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	120, // 14: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	120, // 15: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	106, // 16: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
+	122, // 12: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	122, // 13: roamcard.v1.ConcludeEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	121, // 14: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	121, // 15: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	107, // 16: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
 	33,  // 17: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	33,  // 18: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	120, // 19: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	121, // 19: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	35,  // 20: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	36,  // 21: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	37,  // 22: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
 	38,  // 23: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
 	34,  // 24: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	120, // 25: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	120, // 26: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	120, // 27: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	120, // 28: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	121, // 25: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	121, // 26: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	121, // 27: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	121, // 28: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
 	41,  // 29: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
-	120, // 30: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
-	120, // 31: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
+	121, // 30: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
+	121, // 31: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
 	35,  // 32: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
 	34,  // 33: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
 	36,  // 34: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
@@ -9379,175 +9522,178 @@ var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	37,  // 36: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
 	50,  // 37: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.UnmatchedTransfer
 	50,  // 38: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.UnmatchedTransfer
-	120, // 39: roamcard.v1.UnmatchedTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	120, // 40: roamcard.v1.UnmatchedTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	106, // 41: roamcard.v1.UnmatchedTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	121, // 39: roamcard.v1.UnmatchedTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	121, // 40: roamcard.v1.UnmatchedTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	107, // 41: roamcard.v1.UnmatchedTransfer.pending_approval:type_name -> roamcard.v1.Approval
 	53,  // 42: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.ReviewItem
-	120, // 43: roamcard.v1.ReviewItem.since:type_name -> google.protobuf.Timestamp
-	120, // 44: roamcard.v1.ReviewItem.created_at:type_name -> google.protobuf.Timestamp
-	106, // 45: roamcard.v1.ReviewItem.pending_approval:type_name -> roamcard.v1.Approval
-	122, // 46: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	60,  // 47: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	61,  // 48: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	62,  // 49: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	63,  // 50: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	64,  // 51: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	121, // 43: roamcard.v1.ReviewItem.since:type_name -> google.protobuf.Timestamp
+	121, // 44: roamcard.v1.ReviewItem.created_at:type_name -> google.protobuf.Timestamp
+	107, // 45: roamcard.v1.ReviewItem.pending_approval:type_name -> roamcard.v1.Approval
+	123, // 46: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	61,  // 47: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	62,  // 48: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	63,  // 49: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	64,  // 50: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	65,  // 51: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
 	53,  // 52: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.ReviewItem
-	58,  // 53: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	59,  // 54: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
-	82,  // 55: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	120, // 56: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
-	36,  // 57: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	120, // 58: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	120, // 59: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	120, // 60: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	120, // 61: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	120, // 62: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	120, // 63: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	120, // 64: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	120, // 65: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	120, // 66: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	120, // 67: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	65,  // 68: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	53,  // 69: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.ReviewItem
-	53,  // 70: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.ReviewItem
-	74,  // 71: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	74,  // 72: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	120, // 73: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	120, // 74: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	79,  // 75: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	120, // 76: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	120, // 77: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
-	82,  // 78: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	120, // 79: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	120, // 80: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	85,  // 81: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	86,  // 82: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	87,  // 83: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	88,  // 84: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	120, // 85: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	97,  // 86: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	97,  // 87: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	97,  // 88: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	120, // 89: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	120, // 90: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	120, // 91: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	58,  // 92: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	106, // 93: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
-	106, // 94: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
-	106, // 95: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	106, // 96: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	120, // 97: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	120, // 98: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	120, // 99: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	113, // 100: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	113, // 101: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
-	113, // 102: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	120, // 103: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
-	120, // 104: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
-	120, // 105: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
-	120, // 106: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
-	120, // 107: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
-	79,  // 108: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
-	116, // 109: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
-	120, // 110: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
-	119, // 111: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
-	120, // 112: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
-	120, // 113: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
-	120, // 114: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
-	4,   // 115: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 116: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 117: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 118: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 119: roamcard.v1.OperatorService.InspectCard:input_type -> roamcard.v1.InspectCardRequest
-	16,  // 120: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	18,  // 121: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	20,  // 122: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	22,  // 123: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	24,  // 124: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	26,  // 125: roamcard.v1.OperatorService.ConcludeEsimCancellation:input_type -> roamcard.v1.ConcludeEsimCancellationRequest
-	29,  // 126: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	31,  // 127: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	39,  // 128: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
-	42,  // 129: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	44,  // 130: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	46,  // 131: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	48,  // 132: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	51,  // 133: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	54,  // 134: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	66,  // 135: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	68,  // 136: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	70,  // 137: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	72,  // 138: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 139: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 140: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	75,  // 141: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	56,  // 142: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	77,  // 143: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	80,  // 144: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	83,  // 145: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	89,  // 146: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	91,  // 147: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	93,  // 148: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	95,  // 149: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	98,  // 150: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
-	100, // 151: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
-	102, // 152: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
-	104, // 153: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
-	107, // 154: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
-	109, // 155: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
-	111, // 156: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
-	114, // 157: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
-	117, // 158: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
-	5,   // 159: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 160: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 161: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 162: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 163: roamcard.v1.OperatorService.InspectCard:output_type -> roamcard.v1.InspectCardResponse
-	17,  // 164: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	19,  // 165: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	21,  // 166: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	23,  // 167: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	25,  // 168: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	27,  // 169: roamcard.v1.OperatorService.ConcludeEsimCancellation:output_type -> roamcard.v1.ConcludeEsimCancellationResponse
-	30,  // 170: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	32,  // 171: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	40,  // 172: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
-	43,  // 173: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	45,  // 174: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	47,  // 175: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	49,  // 176: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	52,  // 177: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	55,  // 178: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	67,  // 179: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	69,  // 180: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	71,  // 181: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	73,  // 182: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 183: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 184: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	76,  // 185: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	57,  // 186: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	78,  // 187: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	81,  // 188: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	84,  // 189: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	90,  // 190: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	92,  // 191: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	94,  // 192: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	96,  // 193: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	99,  // 194: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
-	101, // 195: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
-	103, // 196: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
-	105, // 197: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
-	108, // 198: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
-	110, // 199: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
-	112, // 200: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
-	115, // 201: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
-	118, // 202: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
-	159, // [159:203] is the sub-list for method output_type
-	115, // [115:159] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	59,  // 53: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	60,  // 54: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	83,  // 55: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	58,  // 56: roamcard.v1.ReviewOrderResponse.transactions:type_name -> roamcard.v1.RelayedTransaction
+	121, // 57: roamcard.v1.RelayedTransaction.created_at:type_name -> google.protobuf.Timestamp
+	121, // 58: roamcard.v1.RelayedTransaction.signed_at:type_name -> google.protobuf.Timestamp
+	121, // 59: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	36,  // 60: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	121, // 61: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	121, // 62: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	121, // 63: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	121, // 64: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	121, // 65: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	121, // 66: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	121, // 67: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	121, // 68: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	121, // 69: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	121, // 70: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	66,  // 71: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	53,  // 72: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.ReviewItem
+	53,  // 73: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.ReviewItem
+	75,  // 74: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	75,  // 75: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	121, // 76: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	121, // 77: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	80,  // 78: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	121, // 79: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	121, // 80: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	83,  // 81: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	121, // 82: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	121, // 83: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	86,  // 84: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	87,  // 85: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	88,  // 86: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	89,  // 87: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	121, // 88: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	98,  // 89: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	98,  // 90: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	98,  // 91: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	121, // 92: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	121, // 93: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	121, // 94: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	59,  // 95: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	107, // 96: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	107, // 97: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	107, // 98: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	107, // 99: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	121, // 100: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	121, // 101: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	121, // 102: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	114, // 103: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	114, // 104: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	114, // 105: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	121, // 106: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	121, // 107: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	121, // 108: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	121, // 109: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	121, // 110: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	80,  // 111: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	117, // 112: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	121, // 113: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	120, // 114: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	121, // 115: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	121, // 116: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	121, // 117: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 118: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 119: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 120: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 121: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 122: roamcard.v1.OperatorService.InspectCard:input_type -> roamcard.v1.InspectCardRequest
+	16,  // 123: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	18,  // 124: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	20,  // 125: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	22,  // 126: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	24,  // 127: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	26,  // 128: roamcard.v1.OperatorService.ConcludeEsimCancellation:input_type -> roamcard.v1.ConcludeEsimCancellationRequest
+	29,  // 129: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	31,  // 130: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	39,  // 131: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
+	42,  // 132: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	44,  // 133: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	46,  // 134: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	48,  // 135: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	51,  // 136: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	54,  // 137: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	67,  // 138: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	69,  // 139: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	71,  // 140: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	73,  // 141: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 142: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 143: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	76,  // 144: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	56,  // 145: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	78,  // 146: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	81,  // 147: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	84,  // 148: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	90,  // 149: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	92,  // 150: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	94,  // 151: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	96,  // 152: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	99,  // 153: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	101, // 154: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	103, // 155: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	105, // 156: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	108, // 157: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	110, // 158: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	112, // 159: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	115, // 160: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	118, // 161: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 162: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 163: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 164: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 165: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 166: roamcard.v1.OperatorService.InspectCard:output_type -> roamcard.v1.InspectCardResponse
+	17,  // 167: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	19,  // 168: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	21,  // 169: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	23,  // 170: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	25,  // 171: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	27,  // 172: roamcard.v1.OperatorService.ConcludeEsimCancellation:output_type -> roamcard.v1.ConcludeEsimCancellationResponse
+	30,  // 173: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	32,  // 174: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	40,  // 175: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
+	43,  // 176: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	45,  // 177: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	47,  // 178: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	49,  // 179: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	52,  // 180: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	55,  // 181: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	68,  // 182: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	70,  // 183: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	72,  // 184: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	74,  // 185: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 186: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 187: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	77,  // 188: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	57,  // 189: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	79,  // 190: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	82,  // 191: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	85,  // 192: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	91,  // 193: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	93,  // 194: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	95,  // 195: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	97,  // 196: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	100, // 197: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	102, // 198: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	104, // 199: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	106, // 200: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	109, // 201: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	111, // 202: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	113, // 203: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	116, // 204: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	119, // 205: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	162, // [162:206] is the sub-list for method output_type
+	118, // [118:162] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -9584,42 +9730,43 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[62].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[68].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[80].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[75].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[81].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[82].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[86].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[83].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[93].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[95].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[97].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[91].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[94].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[96].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[98].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[99].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[106].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[108].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[100].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[107].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[109].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[110].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[113].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[111].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[114].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[115].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[117].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[116].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[118].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[119].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[120].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   120,
+			NumMessages:   121,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1203,6 +1203,30 @@ class LedgerPosting(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RelayedTransaction(Model):
+    """A transaction of our relayer that moves, or was to move, a payment of an order or its refund."""
+    payment_id: str
+    """A uuid: that of the payment or of the refund."""
+    status: str
+    """open: it can still be included, or is and is not final. reverted: it is included, or never will be, and has not
+    moved this one. closed: it has moved it.
+    """
+    relayer: str
+    """The account that sends it, in EIP-55 form."""
+    nonce: str
+    """The account's nonce, a decimal string."""
+    hashes: tuple[str, ...]
+    """The hashes of its signed forms, oldest first, of which at most one is included; a higher fee adds one."""
+    members: int
+    """How many payments and refunds it moves."""
+    created_at: datetime | None = None
+    signed_at: datetime | None = None
+    """When the last form was signed."""
+    lost_wei: str | None = None
+    """What a reverted one has cost the relayer for this payment, in wei, a decimal string."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReviewOrderResponse(Model):
     """Part of an answer."""
     order: ReviewItem
@@ -1214,6 +1238,10 @@ class ReviewOrderResponse(Model):
     """What the ledger has of it, oldest first."""
     audit: tuple[AuditRecord, ...]
     """What operators did with it, newest first, at most 100."""
+    transactions: tuple[RelayedTransaction, ...]
+    """What our relayer signed to move its payment or its refund, oldest first; none where a facilitator settles, nor
+    what was deleted after its retention.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
