@@ -111,6 +111,7 @@ export function walletOf(account, changes = {}) {
           return { result: await this.account.signTypedData({ domain, types, primaryType, message }) };
         }
         case "personal_sign":
+          await this.silent;
           return { result: await this.account.signMessage({ message: { raw: params[0] } }) };
         default:
           return { result: this.answers?.[method] ?? (await rpc(method, params, this.node)) };

@@ -132,6 +132,33 @@ test("a card is bought, topped up, frozen and shown", { timeout }, async () => {
   await tab.close();
 });
 
+test("a signature that a wallet never gives is given up, and asked for again", { timeout }, async () => {
+  const owner = await ownerAt(9);
+  const wallet = walletOf(owner.account);
+  const never = new Promise(() => undefined);
+  const asked = () => wallet.asked.filter((method) => method === "personal_sign").length;
+  const { tab, notes } = await tabWith(browser, [wallet]);
+  await tab.goto(`${home}#card`);
+  await connect(tab);
+  wallet.silent = never;
+  await push(tab, "Sign in");
+  await push(tab, "Cancel");
+  await says(tab, "Sign in");
+  await looked(tab, notes, "sign-in-given-up");
+  wallet.silent = undefined;
+  await signIn(tab);
+  assert.equal(asked(), 2);
+  wallet.silent = never;
+  await push(tab, "Show the number");
+  await push(tab, "Cancel");
+  await tab.waitForFunction(() => ![...document.querySelectorAll("button")].some((b) => b.innerText === "Cancel"));
+  wallet.silent = undefined;
+  await push(tab, "Show the number");
+  await until("the number", async () => number.exec(await pierced(tab)));
+  assert.equal(asked(), 4);
+  await tab.close();
+});
+
 test("a card that was used shows it, page by page", { timeout }, async () => {
   const owner = await ownerAt(9);
   const [card] = (await api(owner, "/api/cards")).cards;

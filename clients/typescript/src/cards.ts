@@ -1,4 +1,5 @@
 // The wallet's card: bought, topped up, read, and shown to a person.
+import { until } from "./abort.js";
 import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, newKey, present } from "./connection.js";
 import { ApiError, RevealError, RoamcardError } from "./errors.js";
@@ -201,9 +202,10 @@ export class Cards {
         { ...request, preferredMessageSchemes: [schemeOf(signer)] },
         wire,
       );
-      const signature = await signChallenge(signer, challenge, {
+      const signed = signChallenge(signer, challenge, {
         origin, primaryType: "RevealCard", members, resources: [`urn:roamcard:card:${request.id}`, ...resources],
       });
+      const signature = await until(options.signal, signed);
       const { intentId, messageScheme } = challenge;
       return cards.revealCard({ ...request, intentId, signature, messageScheme }, wire);
     });

@@ -11,7 +11,6 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { until } from "./abort.js";
 import { bounded } from "./bounded.js";
 import { type Call, callOf, type CallOptions, type Seen } from "./call.js";
 import { attemptOf, nameOf } from "./connect.js";
@@ -247,7 +246,7 @@ export class Connection {
         return next(request);
       }
       if (!ownerMethods.has(nameOf(request.method)) || request.header.has(deliveryHeader)) return next(request);
-      const header = await until(request.signal, this.session.header());
+      const header = await this.session.header(request.signal);
       request.header.set("authorization", header);
       try {
         return await next(request);
@@ -255,7 +254,7 @@ export class Connection {
         const cause = failure(error);
         if (!(cause instanceof UnauthorizedError) || cause.code !== "session_invalid") throw error;
         await this.session.clear(header);
-        request.header.set("authorization", await until(request.signal, this.session.header()));
+        request.header.set("authorization", await this.session.header(request.signal));
         return next(request);
       }
     };

@@ -2,6 +2,7 @@
 import { type JsonObject } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
+import { until } from "./abort.js";
 import { UntrustedMessageError } from "./errors.js";
 import type { AuthService, CreateChallengeResponse } from "./gen/roamcard/v1/auth_pb.js";
 import type { CreateRevealChallengeResponse } from "./gen/roamcard/v1/card_pb.js";
@@ -11,9 +12,15 @@ import { chainId, sameAddress } from "./x402.js";
 /** How long before its end a session is no longer used. */
 const margin = 60_000;
 
+/** A sign-in, and how many wait for it. */
+interface SignIn {
+  session: Promise<{ token: string; until: number }>;
+  waiting: number;
+}
+
 /** The session of one wallet. */
 export class Session {
-  #current: Promise<{ token: string; until: number }> | undefined;
+  #current: SignIn | undefined;
 
   constructor(
     readonly auth: Client<typeof AuthService>,
@@ -22,19 +29,31 @@ export class Session {
   ) {}
 
   /** The header of the session; signs in when there is none. */
-  async header(): Promise<string> {
+  async header(signal?: AbortSignal): Promise<string> {
     const held = this.#current;
-    const session = await held?.catch(() => undefined); // a failure is for those who waited for it
+    // A failure is for those who waited for it; a signal's is for this one.
+    const session = held && (await this.#wait(held, signal).catch(() => signal?.throwIfAborted()));
     // Whoever comes back first signs in; the others find the new sign-in in place of what they held.
-    if (this.#current === held && (session === undefined || session.until < Date.now())) this.#current = this.#signIn();
-    this.#current ??= this.#signIn();
-    return `Bearer ${(await this.#current).token}`;
+    if (this.#current === held && (!session || session.until < Date.now())) this.#current = undefined;
+    this.#current ??= { session: this.#signIn(), waiting: 0 };
+    return `Bearer ${(await this.#wait(this.#current, signal)).token}`;
+  }
+
+  // wait waits for a sign-in. One that everybody gave up is over, as its wallet may never answer: the next call signs in
+  // anew.
+  async #wait(held: SignIn, signal: AbortSignal | undefined): Promise<{ token: string; until: number }> {
+    held.waiting++;
+    try {
+      return await until(signal, held.session);
+    } finally {
+      if (--held.waiting === 0 && signal?.aborted && this.#current === held) this.#current = undefined;
+    }
   }
 
   /** Clears a session that the service no longer takes. */
   async clear(header: string): Promise<void> {
     const held = this.#current;
-    const session = await held?.catch(() => undefined);
+    const session = await held?.session.catch(() => undefined);
     if (this.#current === held && header === `Bearer ${session?.token}`) this.#current = undefined;
   }
 

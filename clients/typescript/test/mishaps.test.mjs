@@ -137,3 +137,48 @@ test("a payment that is called dead only when it is repeated has a nonce of its 
   const [{ attempt, authorizations }] = Object.values((await store.read()).purchases);
   assert.deepEqual([attempt, new Set(authorizations.map((a) => a.nonce)).size, authorizations.length], [1, 2, 2]);
 });
+
+test("a sign-in that was given up is not waited for by the next call", async () => {
+  const service = new FakeService();
+  const account = privateKeyToAccount(generatePrivateKey());
+  let asked = 0;
+  const never = new Promise(() => {});
+  const signer = { ...account, signMessage: (data) => (++asked === 1 ? never : account.signMessage(data)) };
+  const client = new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer, policy });
+  const [giving, staying] = [new AbortController(), new AbortController()];
+  const first = client.auth.signIn({ signal: giving.signal });
+  const second = client.auth.signIn({ signal: staying.signal });
+  const gaveUp = assert.rejects(first, { message: "enough" });
+  while (asked === 0) await new Promise((done) => setTimeout(done, 1));
+  giving.abort(new Error("enough"));
+  await gaveUp;
+  assert.equal(asked, 1, "somebody still waits for the wallet");
+  staying.abort(new Error("enough, too"));
+  await assert.rejects(second, { message: "enough, too" });
+  assert.ok((await client.auth.signIn()).expiresAt);
+  assert.equal(asked, 2);
+});
+
+test("who gives up a reveal waits for no wallet", async () => {
+  const account = privateKeyToAccount(generatePrivateKey());
+  const giving = new AbortController();
+  const silent = () => (giving.abort(new Error("enough")), new Promise(() => {}));
+  const signer = {
+    ...account, signMessage: (data) => (data.message.includes("Reveal.") ? silent() : account.signMessage(data)),
+  };
+  const service = new FakeService();
+  const fetch = async (input, init) => {
+    const request = new Request(input, init);
+    if (!request.url.endsWith("/CreateRevealChallenge")) return service.fetch(request);
+    const { id, recipientKey } = await request.json();
+    const key = recipientKey.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
+    const message = `${new URL(service.url).host} wants you to sign in with your Ethereum account:\n` +
+      `${account.address}\n\nReveal.\n\n` +
+      `URI: ${service.url}\nVersion: 1\nChain ID: 8453\nNonce: 12345678\nResources:\n- urn:roamcard:card:${id}\n` +
+      `- urn:roamcard:recipient-key:${key}`;
+    return Response.json({ intentId: "i", message, messageScheme: "eip191" });
+  };
+  const client = new Roamcard({ baseUrl: service.url, fetch, signer, policy });
+  const present = { prepare: async () => ({ recipientKey: btoa("x".repeat(32)), show: assert.fail }) };
+  await assert.rejects(client.cards.reveal("card_1", { present, signal: giving.signal }), { message: "enough" });
+});

@@ -6,30 +6,37 @@ export interface Act {
   busy: boolean;
   notice: Notice | undefined;
   /** Does it, unless something is being done. Whether it went well. */
-  run(act: () => Promise<unknown>): Promise<boolean>;
+  run(act: (signal: AbortSignal) => Promise<unknown>): Promise<boolean>;
+  /** Gives it up, and ignores what becomes of it. */
+  cancel(): void;
 }
 
 /** What a part of the page does; a part that is gone is told nothing any more. */
 export function useAct(): Act {
   const [busy, setBusy] = useState(false);
   const [notice, setNotice] = useState<Notice | undefined>();
-  const there = useRef(true);
-  useEffect(() => () => void (there.current = false), []);
-  const run = async (act: () => Promise<unknown>) => {
+  const current = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => current.current?.abort(), []);
+  const run = async (act: (signal: AbortSignal) => Promise<unknown>) => {
     if (busy) return false;
+    const { signal } = (current.current = new AbortController());
     setBusy(true);
     setNotice(undefined);
     try {
-      await act();
-      return there.current;
+      await act(signal);
+      return !signal.aborted;
     } catch (error) {
-      if (there.current) setNotice(noticeOf(error));
+      if (!signal.aborted) setNotice(noticeOf(error));
       return false;
     } finally {
-      if (there.current) setBusy(false);
+      if (!signal.aborted) setBusy(false);
     }
   };
-  return { busy, notice, run };
+  const cancel = () => {
+    current.current?.abort();
+    setBusy(false);
+  };
+  return { busy, notice, run, cancel };
 }
 
 /** What is read once a part of the page is shown, and again when `again` is called. */

@@ -120,15 +120,18 @@ function Freeze({ card, shop, state }: Props & { card: Card }) {
 // Reveal shows the number in a part of the page that no script reads, for a minute.
 function Reveal({ card, shop, state }: Props & { card: Card }) {
   const place = useRef<HTMLDivElement>(null);
-  const { busy, notice, run } = useAct();
+  const { busy, notice, run, cancel } = useAct();
+  const [asking, setAsking] = useState(false);
   const [over, setOver] = useState<string | undefined>();
   const reveal = async () => {
     setOver(undefined);
     const { current } = place;
     if (!current) return;
-    const done = await run(async () => {
+    setAsking(true);
+    const done = await run(async (signal) => {
       const { cardPresenter } = await import("./presented.js");
-      const shown = await shop.buyer.cards.reveal(card.id, { present: cardPresenter(current) });
+      const present = cardPresenter(current, () => setAsking(false));
+      const shown = await shop.buyer.cards.reveal(card.id, { present, signal });
       setOver(shown.reason === "opened_in_browser" ? t.revealPage : t.revealed);
     });
     if (!done) setOver(undefined);
@@ -140,6 +143,11 @@ function Reveal({ card, shop, state }: Props & { card: Card }) {
       <button class="second" disabled={busy} onClick={() => void reveal()}>
         {t.reveal}
       </button>
+      {busy && asking && (
+        <button class="quiet" onClick={cancel}>
+          {texts.cancel}
+        </button>
+      )}
       <div ref={place} class="secret" />
       {over && (
         <p class="hint left" role="status">

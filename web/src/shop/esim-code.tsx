@@ -18,26 +18,21 @@ export interface CodeProps {
 /** Shows the code in a part of the page that no script reads. What has just come is shown at once. */
 export function EsimCode({ order, delivered, client }: CodeProps) {
   const place = useRef<HTMLDivElement>(null);
-  const gone = useRef(new AbortController());
   const { busy, notice, run } = useAct();
   const [over, setOver] = useState(false);
   const show = async () => {
     const { current } = place;
     if (!current) return;
     setOver(false);
-    const { signal } = gone.current;
     const { credentials, deliveryToken } = delivered ?? {};
-    const done = await run(async () => {
+    const done = await run(async (signal) => {
       const present = (await import("./presented.js")).esimPresenter(current);
       if (credentials) return present.presentEsim(credentials, signal);
       return client.esim.install(order.orderId, { present, deliveryToken, signal });
     });
     if (done) setOver(true);
   };
-  useEffect(() => {
-    if (delivered) void show();
-    return () => gone.current.abort();
-  }, []);
+  useEffect(() => void (delivered && show()), []);
   return (
     <div class="stack">
       <p class="soft">{over ? t.qrHidden : t.qr}</p>

@@ -185,7 +185,15 @@ function Connected({ state, shop }: Props) {
 export function Gate({ state, shop }: Props) {
   const { session, account, ownedNotice } = state;
   if (session === "in") return null;
-  if (session === "signing") return <Loading text={t.signingIn} />;
+  if (session === "signing")
+    return (
+      <section class="panel gate">
+        <Loading text={t.signingIn} />
+        <button class="quiet" onClick={() => shop.cancelSignIn()}>
+          {texts.cancel}
+        </button>
+      </section>
+    );
   return (
     <section class="panel gate">
       <h2>{t.mine}</h2>

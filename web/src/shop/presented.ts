@@ -1,4 +1,5 @@
 // How cards and eSIMs are shown, in the language and the colours of the page.
+import type { Presenter } from "roamcard";
 import { elementPresenter, type PresenterOptions } from "roamcard/browser";
 import { texts } from "../lib/text.js";
 
@@ -13,9 +14,16 @@ const options: PresenterOptions = {
     ":focus-visible{outline:3px solid var(--accent);outline-offset:2px}",
 };
 
-/** Shows a card, which is hidden after a minute. */
-export function cardPresenter(place: Element) {
-  return elementPresenter(place, options);
+/** Shows a card, which is hidden after a minute; `begins` is called when there is something to see. */
+export function cardPresenter(place: Element, begins: () => void): Presenter {
+  const { prepare, openPage } = elementPresenter(place, options);
+  return {
+    prepare: async () => {
+      const { recipientKey, show } = await prepare();
+      return { recipientKey, show: (...given) => (begins(), show(...given)) };
+    },
+    openPage: async (...given) => (begins(), openPage!(...given)),
+  };
 }
 
 /** Shows an eSIM, which takes a moment longer to scan. */

@@ -24,6 +24,7 @@ export class Shop {
   #unfollow: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #readingPlans = false;
+  #signingIn: AbortController | undefined;
   /** Counts the wallets that were asked: the answer of one that is not asked any more is ignored. */
   #asked = 0;
 
@@ -134,6 +135,7 @@ export class Shop {
 
   #reset(next: Partial<State>): void {
     this.#asked++;
+    this.#signingIn?.abort();
     this.#unfollow?.();
     this.#unfollow = undefined;
     this.#buyer = undefined;
@@ -192,14 +194,21 @@ export class Shop {
     const { session, account } = this.state;
     if (session === "signing" || session === "in" || !account) return;
     this.set({ session: "signing", ownedNotice: undefined });
+    const { signal } = (this.#signingIn = new AbortController());
     try {
-      const { expiresAt } = await this.buyer.auth.signIn();
-      if (this.state.account !== account) return;
+      const { expiresAt } = await this.buyer.auth.signIn({ signal });
+      if (signal.aborted) return;
       this.set({ session: "in" });
       this.owned.begin(expiresAt);
     } catch (error) {
-      if (this.state.account === account) this.set({ session: "out", ownedNotice: noticeOf(error) });
+      if (!signal.aborted) this.set({ session: "out", ownedNotice: noticeOf(error) });
     }
+  }
+
+  /** Gives up waiting for the wallet's signature. */
+  cancelSignIn(): void {
+    this.#signingIn?.abort();
+    this.set({ session: "out" });
   }
 
   /** Ends the session; the wallet stays connected. */

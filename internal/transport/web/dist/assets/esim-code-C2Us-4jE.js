@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-Cxi9_rdR.js";

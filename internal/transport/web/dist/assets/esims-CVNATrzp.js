@@ -1,0 +1,1 @@
+export{t as EsimsView}from"./esims-DlN1LbQK.js";
