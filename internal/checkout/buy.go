@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -312,7 +313,8 @@ func (c *Checkout) promised(a attempt, at time.Time) *order.Offer {
 }
 
 // elsewhere fails with a *payment.Rejection when a payment says itself that it was signed for something else of the
-// same price: by the quote of another product, or by the page of another order. Nobody but its payer loses by that.
+// same price: by the quote of another product, by the page of another order, or by another address of this service.
+// Nobody but its payer loses by that.
 func (c *Checkout) elsewhere(a attempt) error {
 	refused := func(what string) error {
 		return &payment.Rejection{Reason: x402.ReasonRequirements, Detail: "The payment was signed for " + what +
@@ -322,10 +324,24 @@ func (c *Checkout) elsewhere(a attempt) error {
 		return refused("another product")
 	}
 	at := a.signed.Resource.URL
-	if id, ok := payableID(at); ok && at != a.Resource.URL && (a.known == nil || id != a.known.ID) {
-		return refused("another order")
+	if id, ok := payableID(at); ok {
+		if at != a.Resource.URL && (a.known == nil || id != a.known.ID) {
+			return refused("another order")
+		}
+		return nil
+	}
+	if a.of == nil && isElsewhere(at, a.Resource.URL) {
+		return refused("another address")
 	}
 	return nil
+}
+
+// isElsewhere says that an address of our own has another path. Others have names of their own for us, and what they
+// say is not signed.
+func isElsewhere(address, ours string) bool {
+	theirs, err1 := url.Parse(address)
+	own, err2 := url.Parse(ours)
+	return err1 == nil && err2 == nil && theirs.Host == own.Host && theirs.Path != own.Path
 }
 
 // payableID is the order whose page an address is.

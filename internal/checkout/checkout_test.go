@@ -322,6 +322,18 @@ func TestPaymentForSomethingElseIsNotTaken(t *testing.T) {
 		_, err := s.Buy(t.Context(), topUp)
 		checkouttest.WantFault(t, err, fault.PaymentRejected)
 
+		// A client that leaves the quote away has still said for which address it paid.
+		unquoted := func(at string) checkout.Purchase {
+			p := checkouttest.TopUp("for "+at, 2500)
+			p.Resource.URL = "https://shop.example/api/card/topup?via=link"
+			required := s.Challenge(t, p)
+			required.Accepts[0].Extra, required.Resource.URL = nil, at
+			p.Payment = b.Pay(t, required)
+			return p
+		}
+		_, err = s.Buy(t.Context(), unquoted("https://shop.example/api/card/purchase"))
+		checkouttest.WantFault(t, err, fault.PaymentRejected)
+
 		first, second := mustCreate(t, s, newOrder(other, "one")), mustCreate(t, s, newOrder(other, "two"))
 		page := func(o order.Order) x402.Resource {
 			return x402.Resource{URL: "https://shop.example/pay/" + string(o.ID)}
@@ -343,6 +355,12 @@ func TestPaymentForSomethingElseIsNotTaken(t *testing.T) {
 		}
 		if _, err := s.Pay(t.Context(), first.ID, header, page(first)); err != nil {
 			t.Errorf("the order that it was signed for: %v", err)
+		}
+		// What others call the address, by names of their own, is theirs.
+		for _, at := range []string{"", "https://gateway.example/buy", "https://shop.example/api/card/topup"} {
+			if _, err := s.Buy(t.Context(), unquoted(at)); err != nil {
+				t.Errorf("paid for %q: %v", at, err)
+			}
 		}
 	})
 }

@@ -84,7 +84,11 @@ func (p paidAlready) Unwrap() error { return p.Fault }
 
 // alreadyPaid refuses to be paid again. The receipt does not name the payer: whoever has the link may ask.
 func (c *Checkout) alreadyPaid(ctx context.Context, o order.Order) error {
-	refused := paidAlready{fault.New(fault.OrderNotPayable, "The order is paid.").About(string(o.ID)), http.Header{}}
+	said := "The order is paid."
+	if o.Status == order.RefundPending || o.Status == order.Refunded {
+		said = "The order was paid, and its payment is sent back."
+	}
+	refused := paidAlready{fault.New(fault.OrderNotPayable, said).About(string(o.ID)), http.Header{}}
 	p, err := c.payment(ctx, o.ID)
 	if err != nil {
 		return fmt.Errorf("read the payment: %w", err)

@@ -142,6 +142,7 @@ test("a signature that a wallet never gives is given up, and asked for again", {
   await connect(tab);
   wallet.silent = never;
   await push(tab, "Sign in");
+  await until("the wallet", async () => asked() === 1);
   await push(tab, "Cancel");
   await says(tab, "Sign in");
   await looked(tab, notes, "sign-in-given-up");
@@ -150,6 +151,7 @@ test("a signature that a wallet never gives is given up, and asked for again", {
   assert.equal(asked(), 2);
   wallet.silent = never;
   await push(tab, "Show the number");
+  await until("the wallet", async () => asked() === 3);
   await push(tab, "Cancel");
   await tab.waitForFunction(() => ![...document.querySelectorAll("button")].some((b) => b.innerText === "Cancel"));
   wallet.silent = undefined;

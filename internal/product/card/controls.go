@@ -223,7 +223,7 @@ func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen b
 		want = Frozen
 	}
 	if status != want {
-		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", status)
+		return Card{}, notActive(card)
 	}
 	return card, nil
 }
@@ -238,7 +238,7 @@ func (c *Cards) changeable(ctx context.Context, id uuid.UUID, owner x402.Address
 		return nil, Card{}, err
 	}
 	if card.Status != Active && card.Status != Frozen {
-		return nil, Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+		return nil, Card{}, notActive(card)
 	}
 	switch closing, err := c.Store.Closing(ctx, card.ID); {
 	case err != nil:

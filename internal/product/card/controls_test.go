@@ -24,8 +24,11 @@ func TestOwnerFreezesAndUnfreezes(t *testing.T) {
 			t.Fatalf("frozen: %+v, %v", got, err)
 		}
 	}
+	// Nobody waits for what the owner alone can do.
 	_, err := s.Balance(t.Context(), id, owner)
-	wantFault(t, err, fault.CardNotActive)
+	wantHopeless(t, err, fault.CardNotActive, "Unfreeze it")
+	_, _, err = s.Fundable(t.Context(), owner, 0)
+	wantHopeless(t, err, fault.ActiveCardMissing, "Unfreeze it")
 	for range 2 {
 		got, err := s.Unfreeze(t.Context(), id, owner)
 		if err != nil || got.Status != card.Active {
@@ -50,7 +53,15 @@ func TestOnlyTheOwnerControlsACardThatIsLive(t *testing.T) {
 	}
 	s.issuer.SetState(s.ref(id), card.AccountClosed)
 	_, err := s.Freeze(t.Context(), id, owner)
-	wantFault(t, err, fault.CardNotActive)
+	wantHopeless(t, err, fault.CardNotActive, "CLOSED")
+}
+
+// wantHopeless wants a fault that to wait does not end, and what it says.
+func wantHopeless(t *testing.T, err error, code fault.Code, says string) {
+	t.Helper()
+	if f, ok := fault.As(err); !ok || f.Code != code || f.Retryable || !strings.Contains(f.Detail, says) {
+		t.Errorf("%+v, want a final %s that says %q", err, code, says)
+	}
 }
 
 func TestOwnerCannotUndoTheIssuersLock(t *testing.T) {

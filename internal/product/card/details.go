@@ -93,7 +93,7 @@ func (c *Cards) Details(ctx context.Context, id uuid.UUID, owner x402.Address) (
 		return Details{}, err
 	}
 	if card.Account == "" {
-		return Details{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+		return Details{}, notActive(card)
 	}
 	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()

@@ -115,7 +115,7 @@ func (c *Cards) Limits(ctx context.Context, id uuid.UUID, owner x402.Address) (L
 		return Limits{}, err
 	}
 	if card.Account == "" {
-		return Limits{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+		return Limits{}, notActive(card)
 	}
 	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()

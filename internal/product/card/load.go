@@ -22,12 +22,17 @@ func (c *Cards) Fundable(
 	ctx context.Context, owner x402.Address, within time.Duration,
 ) (id uuid.UUID, provider string, err error) {
 	on, err := c.live(ctx, owner, within)
-	if errors.Is(err, ErrNotFound) || (err == nil && on.Status != Active) {
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return uuid.Nil, "", fault.New(fault.ActiveCardMissing,
-			"Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
-	}
-	if err != nil {
+			"Only a wallet with an ACTIVE card can top it up. Buy a card first.")
+	case err != nil:
 		return uuid.Nil, "", err
+	case on.Status == Frozen && on.OwnerFrozen:
+		return uuid.Nil, "", fault.New(fault.ActiveCardMissing, "The wallet's card is FROZEN. Unfreeze it first.")
+	case on.Status != Active:
+		return uuid.Nil, "", fault.Newf(fault.ActiveCardMissing,
+			"The wallet's card is %s. Wait until it is ACTIVE.", on.Status)
 	}
 	owed, err := c.Store.Owes(ctx, owner)
 	if err != nil {

@@ -81,13 +81,23 @@ func (c *Cards) own(ctx context.Context, id uuid.UUID, owner x402.Address, withi
 		return Card{}, err
 	}
 	if card.Status != Active {
-		f := fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
-		if card.Status == Closed || card.Status == Failed {
-			return Card{}, f.Final()
-		}
-		return Card{}, f
+		return Card{}, notActive(card)
 	}
 	return card, nil
+}
+
+// notActive refuses what a card cannot do as it is. To wait helps with one that its issuer opens or has locked; what its
+// owner froze, its owner unfreezes.
+func notActive(card Card) *fault.Fault {
+	f := fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	switch {
+	case card.Status == Frozen && card.OwnerFrozen:
+		f.Detail += " Unfreeze it first."
+		return f.Final()
+	case card.Status == Closed, card.Status == Failed:
+		return f.Final()
+	}
+	return f
 }
 
 // find finds an owner's card, as it is stored.

@@ -186,6 +186,10 @@ func TestUnusedProfileIsRefundedOnceTheSupplierHasCredited(t *testing.T) {
 		if _, err := s.Credentials(s.Context(), o); fault.Of(err) != fault.EsimCancelled {
 			t.Errorf("its credentials: %v", err)
 		}
+		got, err := s.HandOver(s.Context(), s.now(o), true, time.Now())
+		if err != nil || got.Order.Status != order.Fulfilled || got.Credentials != nil || got.Token == nil {
+			t.Errorf("its payer, who asks again, gets %+v, %v", got, err)
+		}
 		for _, p := range c.postings {
 			if err := p.Check(); err != nil {
 				t.Error(err)

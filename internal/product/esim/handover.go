@@ -20,7 +20,8 @@ type Handed struct {
 // handoverTimeout bounds each read of what is handed over.
 const handoverTimeout = 10 * time.Second
 
-// HandOver waits for a paid order as Await does, and gives the proven payer what it delivers. It reads in contexts of
+// HandOver waits for a paid order as Await does, and gives the proven payer what it delivers: nothing for an eSIM that
+// was given back, or that an operator has delivered by hand. It reads in contexts of
 // its own: a caller that has gone, or whose deadline has passed, may still read the answer or get it again.
 func (e *Esims) HandOver(ctx context.Context, o order.Order, proven bool, until time.Time) (h Handed, err error) {
 	if proven {
@@ -32,6 +33,9 @@ func (e *Esims) HandOver(ctx context.Context, o order.Order, proven bool, until 
 	h.Order = e.Await(ctx, o, until)
 	if proven && h.Order.Status == order.Fulfilled {
 		h.Credentials, err = reading(ctx, h.Order, e.Credentials)
+		if code := fault.Of(err); code == fault.EsimCancelled || code == fault.OrderNotFulfilled {
+			h.Credentials, err = nil, nil
+		}
 	}
 	return h, err
 }

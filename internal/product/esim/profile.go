@@ -243,7 +243,8 @@ func (e *Esims) made(ctx context.Context, o order.Order) (Profile, error) {
 	}
 	p, ok := found[o.ID]
 	if !ok || p.Status != Ready && p.Status != Cancelled {
-		return Profile{}, notYet
+		return Profile{}, fault.New(fault.OrderNotFulfilled, "The order was delivered by hand: its eSIM is not known here.").
+			About(string(o.ID)).Final()
 	}
 	return p, nil
 }

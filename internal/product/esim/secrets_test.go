@@ -142,6 +142,22 @@ func TestWhatWasSentBackHasNoCredentials(t *testing.T) {
 	})
 }
 
+// TestWhatWasDeliveredByHandIsAnswered: its payer, who asks again, gets the order.
+func TestWhatWasDeliveredByHandIsAnswered(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
+		o := s.paid()
+		o.Status = order.Fulfilled
+		_, err := s.Credentials(s.Context(), o)
+		if f, ok := fault.As(err); !ok || f.Code != fault.OrderNotFulfilled || f.Retryable {
+			t.Errorf("its credentials: %v", err)
+		}
+		if got, err := s.HandOver(s.Context(), o, true, time.Now()); err != nil || got.Credentials != nil {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 func TestDeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o, other := s.paid(), s.paid()

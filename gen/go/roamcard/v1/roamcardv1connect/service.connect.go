@@ -86,7 +86,8 @@ type RuntimeServiceClient interface {
 	GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error)
 	// Answers 200 while the process runs, whatever its database does.
 	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
-	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
+	// Answers 200 while what purchases need can be used, and 503 otherwise. A sale that operators have closed is no
+	// reason: GET /api/status shows it.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)
@@ -107,7 +108,8 @@ type RuntimeServiceHandler interface {
 	GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error)
 	// Answers 200 while the process runs, whatever its database does.
 	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
-	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
+	// Answers 200 while what purchases need can be used, and 503 otherwise. A sale that operators have closed is no
+	// reason: GET /api/status shows it.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)

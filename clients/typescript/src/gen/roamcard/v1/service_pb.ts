@@ -609,7 +609,8 @@ export const RuntimeService: GenService<{
     output: typeof GetLivenessResponseSchema;
   },
   /**
-   * Answers 200 while purchases can be taken and delivered, and 503 otherwise.
+   * Answers 200 while what purchases need can be used, and 503 otherwise. A sale that operators have closed is no
+   * reason: GET /api/status shows it.
    *
    * @generated from rpc roamcard.v1.RuntimeService.GetReadiness
    */
