@@ -39,8 +39,8 @@ export class Session {
     return `Bearer ${(await this.#wait(this.#current, signal)).token}`;
   }
 
-  // wait waits for a sign-in. One that everybody gave up is over, as its wallet may never answer: the next call signs in
-  // anew.
+  // wait waits for a sign-in. One that everybody gave up is over, as its wallet may never answer: the next call signs
+  // in anew.
   async #wait(held: SignIn, signal: AbortSignal | undefined): Promise<{ token: string; until: number }> {
     held.waiting++;
     try {

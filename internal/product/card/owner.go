@@ -86,8 +86,8 @@ func (c *Cards) own(ctx context.Context, id uuid.UUID, owner x402.Address, withi
 	return card, nil
 }
 
-// notActive refuses what a card cannot do as it is. To wait helps with one that its issuer opens or has locked; what its
-// owner froze, its owner unfreezes.
+// notActive refuses what a card cannot do as it is. To wait helps with one that its issuer opens or has locked; what
+// its owner froze, its owner unfreezes.
 func notActive(card Card) *fault.Fault {
 	f := fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	switch {
