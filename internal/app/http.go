@@ -86,7 +86,11 @@ func (a *App) mount(servers []*rpcx.Server) (*rest.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	router := rest.New(rest.Config{Log: a.log, Pages: map[string]rest.Page{
+	missing, err := web.MissingDocument()
+	if err != nil {
+		return nil, err
+	}
+	router := rest.New(rest.Config{Log: a.log, Missing: missing, Pages: map[string]rest.Page{
 		rpc.PayProcedure: pay,
 	}})
 	for _, server := range servers {

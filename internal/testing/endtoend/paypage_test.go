@@ -61,6 +61,21 @@ func TestBrowsersGetThePageWhereProgramsGetTheTerms(t *testing.T) {
 	w.checkBooks()
 }
 
+func TestBrowsersGetAPageWhereThereIsNothing(t *testing.T) {
+	t.Parallel()
+	w := borrowWorld(t, 1)
+	for _, path := range []string{"/nope", "/api/nope", "/pay"} {
+		missing := w.send(get(path).withHeader("Accept", browserAccept))
+		wantPage(t, missing, 404)
+		if !bytes.Contains(missing.body, []byte("There is nothing at this address")) {
+			t.Errorf("%s: %s", path, clipped(missing.body))
+		}
+		wantProblem(t, "a program at "+path, w.send(get(path)), 404, fault.RouteNotFound)
+		wantProblem(t, "a form at "+path, w.send(post(path, "").withHeader("Accept", browserAccept)), 404,
+			fault.RouteNotFound)
+	}
+}
+
 // headersOf are the names of an answer's headers, in order.
 func headersOf(a answer) (names []string) {
 	for name := range a.header {
@@ -74,7 +89,7 @@ func wantPage(t *testing.T, a answer, status int) {
 	t.Helper()
 	if a.err != nil || a.status != status || a.header.Get("Content-Type") != "text/html; charset=utf-8" ||
 		!bytes.HasPrefix(a.body, []byte("<!doctype html>")) || !slices.Contains(a.header.Values("Vary"), "Accept") ||
-		!strings.Contains(a.header.Get("Content-Security-Policy"), "script-src 'self'") ||
+		!strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") ||
 		!strings.Contains(a.header.Get("Cache-Control"), "no-store") {
 		t.Errorf("%d, want the page with %d: %s %v", a.status, status, clipped(a.body), a.header)
 	}

@@ -28,6 +28,8 @@ type Config struct {
 	Log *slog.Logger
 	// Pages are what browsers get in place of the answers to GET, by procedure. It may be nil.
 	Pages map[string]Page
+	// Missing is what browsers get at a path without a route. Nil gives them what everybody gets.
+	Missing Page
 }
 
 // Page is what people see of an operation. The operation runs as for everyone; its status and its headers stay.
@@ -41,10 +43,11 @@ type Page interface {
 // Router serves REST routes, and other handlers under their patterns. Every other path is answered with a
 // problem document. All routes are added before it serves; adding one later is a race.
 type Router struct {
-	log   *slog.Logger
-	pages map[string]Page
-	mux   *http.ServeMux
-	rates map[string]limit.Class
+	log     *slog.Logger
+	pages   map[string]Page
+	missing Page
+	mux     *http.ServeMux
+	rates   map[string]limit.Class
 }
 
 // New makes a router without routes.
@@ -54,7 +57,7 @@ func New(cfg Config) *Router {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Router{
-		log: log, pages: cfg.Pages, mux: http.NewServeMux(), rates: map[string]limit.Class{},
+		log: log, pages: cfg.Pages, missing: cfg.Missing, mux: http.NewServeMux(), rates: map[string]limit.Class{},
 	}
 }
 
@@ -134,6 +137,11 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case pattern == "":
 		if allowed := rt.allowed(r); len(allowed) > 0 {
 			methodNotAllowed(w, r, allowed)
+			return
+		}
+		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if read && rt.missing != nil && rt.missing.Wanted(r) {
+			rt.missing.Send(w, r, http.StatusNotFound)
 			return
 		}
 		notFound(w, r)

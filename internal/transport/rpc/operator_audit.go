@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
@@ -33,7 +34,24 @@ func (s OperatorService) WhoAmI(ctx context.Context, _ *roamcardv1.WhoAmIRequest
 	if !who.ExpiresAt.IsZero() {
 		res.ExpiresAt = timestamp(who.ExpiresAt)
 	}
-	return res, nil
+	var err error
+	res.Operations, err = operationsOf(who.Role)
+	return res, err
+}
+
+// operationsOf are the operators' operations that a role may ask for, in the order of the proto files.
+func operationsOf(role auth.Role) (all []string, err error) {
+	methods := roamcardv1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods()
+	for i := range methods.Len() {
+		policy, err := rpcx.PolicyOf(methods.Get(i))
+		if err != nil {
+			return nil, err
+		}
+		if role.Covers(rpcx.RoleOf(policy)) {
+			all = append(all, string(methods.Get(i).Name()))
+		}
+	}
+	return all, nil
 }
 
 // ListAudit implements roamcardv1connect.OperatorServiceHandler.

@@ -61,6 +61,18 @@ func document(name string, headers ...http.Header) (Document, error) {
 	return Document{static.New(all, content)}, nil
 }
 
+// MissingDocument is the page at an address where there is nothing.
+func MissingDocument() (Document, error) {
+	content, err := files.ReadFile("missing.html")
+	if err != nil {
+		return Document{}, fmt.Errorf("read the page: %w", err)
+	}
+	return Document{static.New(http.Header{
+		"Vary": {"Accept"}, "Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {statusPolicy},
+		"Cross-Origin-Opener-Policy": {"same-origin"}, "X-Robots-Tag": {"noindex"}, "Cache-Control": {"no-store"},
+	}, content)}, nil
+}
+
 // HomePattern is the service's address, whatever the method.
 const HomePattern = "/{$}"
 

@@ -54,7 +54,7 @@ func RevealPages(c Config) map[string]http.Handler {
 	return routes
 }
 
-//go:embed reveal.html reveal.css status.html status.css
+//go:embed missing.html reveal.html reveal.css status.html status.css
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "reveal.html"))

@@ -2,7 +2,7 @@
 import type { Approval } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { OrderLink } from "./orders.js";
-import { type Act, Ago, Code, List, Pick, Status, When } from "./parts.js";
+import { type Act, ActButton, Ago, Code, List, Pick, Status, When } from "./parts.js";
 import { hrefOf } from "./route.js";
 import type { Here } from "./shell.js";
 import { t } from "./text.js";
@@ -74,12 +74,12 @@ function Decisions({ here, row, mine }: { here: Here; row: Approval; mine: boole
   });
   return (
     <div class="row-acts">
-      <button type="button" class="act" disabled={mine} onClick={() => here.ask(act("approve"))}>
+      <ActButton me={here.me} of="ApproveDecision" disabled={mine} onClick={() => here.ask(act("approve"))}>
         {t.approval.approve}
-      </button>
-      <button type="button" class="act" onClick={() => here.ask(act("reject"))}>
+      </ActButton>
+      <ActButton me={here.me} of="RejectDecision" onClick={() => here.ask(act("reject"))}>
         {t.approval.reject}
-      </button>
+      </ActButton>
       {mine && <small class="soft">{t.approval.mine}</small>}
     </div>
   );

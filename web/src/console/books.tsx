@@ -4,7 +4,9 @@ import type { Finding, Reconciliation, UnmatchedTransfer } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { Comparisons } from "./comparisons.js";
 import { kindOf, orderColumns, OrderLink } from "./orders.js";
-import { type Act, Ago, Badge, Code, Fact, Facts, Failure, List, Pick, Rows, Status, When, word } from "./parts.js";
+import {
+  type Act, ActButton, Ago, Badge, Code, Fact, Facts, Failure, List, Pick, Rows, Status, When, word,
+} from "./parts.js";
 import { hrefOf, type Place } from "./route.js";
 import type { Here } from "./shell.js";
 import { t } from "./text.js";
@@ -71,9 +73,9 @@ export function TransfersPlace({ here }: { here: Here }) {
                   {t.payersOrders}
                 </button>
                 {row.status === "open" && (
-                  <button type="button" class="act" onClick={() => here.ask(resolveTransfer(here, row))}>
+                  <ActButton me={here.me} of="ResolveTransfer" onClick={() => here.ask(resolveTransfer(here, row))}>
                     {t.resolve}
-                  </button>
+                  </ActButton>
                 )}
               </div>
             ),
@@ -188,9 +190,9 @@ export function FindingsPlace({ here }: { here: Here }) {
             name: t.decide,
             cell: (row) =>
               row.status === "open" ? (
-                <button type="button" class="act" onClick={() => here.ask(resolve(row))}>
+                <ActButton me={here.me} of="ResolveFinding" onClick={() => here.ask(resolve(row))}>
                   {t.resolve}
-                </button>
+                </ActButton>
               ) : (
                 <span class="soft strange">{t.said(row.operator ?? "", row.reason ?? "")}</span>
               ),
@@ -226,9 +228,9 @@ export function BooksPlace({ here }: { here: Here }) {
       <h1>{t.places.books}</h1>
       <p class="hint">{t.booksHint}</p>
       <div class="row-acts">
-        <button type="button" class="act" disabled={running} onClick={() => void compare()}>
+        <ActButton me={here.me} of="Reconcile" disabled={running} onClick={() => void compare()}>
           {running ? t.working : t.compare}
-        </button>
+        </ActButton>
         {at && value?.at && Date.parse(at) > Date.parse(value.at) && (
           <button type="button" class="quiet" onClick={read}>
             {t.newer}

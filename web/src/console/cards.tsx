@@ -5,7 +5,7 @@ import { dollars } from "../lib/text.js";
 import { type Slice, wordsOf } from "./api.js";
 import { closeCard, TransactionField } from "./decide.js";
 import { OrderLink } from "./orders.js";
-import { type Act, Ago, Badge, Code, type Column, List, Pick, Status, word } from "./parts.js";
+import { type Act, ActButton, Ago, Badge, Code, type Column, List, Pick, Status, word } from "./parts.js";
 import { hrefOf, type Place } from "./route.js";
 import { type Here, waiting } from "./shell.js";
 import { t } from "./text.js";
@@ -129,30 +129,34 @@ function FeeActs({ here, row }: { here: Here; row: FeeJob }) {
   return (
     <div class="row-acts">
       {row.status !== "succeeded" && (
-        <button type="button" class="act" onClick={() => void reconcile()}>
+        <ActButton me={here.me} of="ReconcileFeeJob" onClick={() => void reconcile()}>
           {t.feeReconcile}
-        </button>
+        </ActButton>
       )}
       {row.status === "failed" && !row.writtenOff && (
-        <button type="button" class="act" onClick={() => here.ask(act("retry", [t.preview.feeRetry], t.done.feeRetry))}>
+        <ActButton
+          me={here.me}
+          of="RetryFeeJob"
+          onClick={() => here.ask(act("retry", [t.preview.feeRetry], t.done.feeRetry))}
+        >
           {t.feeRetry}
-        </button>
+        </ActButton>
       )}
       {row.outstanding && (
-        <button
-          type="button"
-          class="act"
+        <ActButton
+          me={here.me}
+          of="WriteOffFeeJob"
           onClick={() => here.ask(act("write-off", [t.preview.feeWriteOff], t.done.feeWriteOff))}
         >
           {t.feeWriteOff}
-        </button>
+        </ActButton>
       )}
     </div>
   );
 }
 
 export function ClosingsPlace({ here }: { here: Here }) {
-  const { api, ask } = here;
+  const { api, ask, me } = here;
   return (
     <Work<CardClosing>
       here={here}
@@ -160,9 +164,9 @@ export function ClosingsPlace({ here }: { here: Here }) {
       hint={
         <>
           {t.closingsHint}{" "}
-          <button type="button" class="act" onClick={() => ask(closeCard(api, undefined))}>
+          <ActButton me={me} of="CloseCard" onClick={() => ask(closeCard(api, undefined))}>
             {t.closeCard}
-          </button>
+          </ActButton>
         </>
       }
       without="failed"
@@ -190,7 +194,8 @@ function ClosingActs({ here, row }: { here: Here; row: CardClosing }) {
     run: (reason, key) => here.api.act(`${path}/retry`, key, { reason }),
   };
   const conclude = concluded(here, `${path}/conclude`, dollars(row.remainderUsdCents ?? 0));
-  return <RefundActs here={here} retry={retry} conclude={row.stage === "refunding" ? conclude : undefined} />;
+  const concludes = row.stage === "refunding" ? conclude : undefined;
+  return <RefundActs here={here} of="CardClosing" retry={retry} conclude={concludes} />;
 }
 
 /** What an operator does who has refunded by hand: the transaction is asked for, and the chain has to show it. */
@@ -204,16 +209,23 @@ function concluded(here: Here, path: string, amount: string): Act {
   };
 }
 
-function RefundActs({ here, retry, conclude }: { here: Here; retry: Act; conclude: Act | undefined }) {
+interface RefundActsProps {
+  here: Here;
+  of: "CardClosing" | "EsimCancellation";
+  retry: Act;
+  conclude: Act | undefined;
+}
+
+function RefundActs({ here, of, retry, conclude }: RefundActsProps) {
   return (
     <div class="row-acts">
-      <button type="button" class="act" onClick={() => here.ask(retry)}>
+      <ActButton me={here.me} of={`Retry${of}`} onClick={() => here.ask(retry)}>
         {t.goOn}
-      </button>
+      </ActButton>
       {conclude && (
-        <button type="button" class="act" onClick={() => here.ask(conclude)}>
+        <ActButton me={here.me} of={`Conclude${of}`} onClick={() => here.ask(conclude)}>
           {t.conclude}
-        </button>
+        </ActButton>
       )}
     </div>
   );
@@ -247,5 +259,6 @@ function CancellationActs({ here, row }: { here: Here; row: EsimCancellationJob 
     run: (reason, key) => here.api.act(`${path}/retry-cancel`, key, { reason }),
   };
   const conclude = concluded(here, `${path}/conclude-cancel`, t.usdc(row.refundAmount ?? "0"));
-  return <RefundActs here={here} retry={retry} conclude={row.stage === "refunding" ? conclude : undefined} />;
+  const concludes = row.stage === "refunding" ? conclude : undefined;
+  return <RefundActs here={here} of="EsimCancellation" retry={retry} conclude={concludes} />;
 }

@@ -1,7 +1,7 @@
 // The jobs that have stopped, and the kill switches.
 import type { Job, Switch } from "roamcard";
 import { kindOf } from "./orders.js";
-import { type Act, Ago, Badge, Code, Failure, List, Pick, Rows, Status, When } from "./parts.js";
+import { type Act, ActButton, Ago, Badge, Code, Failure, List, Pick, Rows, Status, When } from "./parts.js";
 import { hrefOf } from "./route.js";
 import type { Here } from "./shell.js";
 import { t } from "./text.js";
@@ -81,14 +81,14 @@ function JobActs({ here, row }: { here: Here; row: Job }) {
   return (
     <div class="row-acts">
       {retry?.allowed && (
-        <button type="button" class="act" onClick={() => here.ask(act("retry"))}>
+        <ActButton me={here.me} of="RetryJob" onClick={() => here.ask(act("retry"))}>
           {t.jobActs.retry}
-        </button>
+        </ActButton>
       )}
       {drop?.allowed && (
-        <button type="button" class="act" onClick={() => here.ask(act("drop"))}>
+        <ActButton me={here.me} of="DropJob" onClick={() => here.ask(act("drop"))}>
           {t.jobActs.drop}
-        </button>
+        </ActButton>
       )}
     </div>
   );
@@ -144,9 +144,9 @@ export function SwitchesPlace({ here }: { here: Here }) {
             {
               name: t.decide,
               cell: (row) => (
-                <button type="button" class="act" onClick={() => here.ask(act(row))}>
+                <ActButton me={here.me} of="SetSwitch" onClick={() => here.ask(act(row))}>
                   {row.paused ? t.resumeShort : t.pauseShort}
-                </button>
+                </ActButton>
               ),
             },
           ]}

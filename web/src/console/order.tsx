@@ -3,7 +3,7 @@ import type { AuditRecord, OrderInspection, OrderReview } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { decisionsOf } from "./decide.js";
 import { kindOf } from "./orders.js";
-import { Ago, Code, Fact, Facts, Failure, Rows, Status, When, word } from "./parts.js";
+import { ActButton, Ago, Code, Fact, Facts, Failure, Rows, Status, When, word } from "./parts.js";
 import { hrefOf } from "./route.js";
 import type { Here } from "./shell.js";
 import { t } from "./text.js";
@@ -110,32 +110,39 @@ function History({ here, whole, busy }: { here: Here; whole: Whole; busy: boolea
 function Actions({ here, whole }: { here: Here; whole: Whole }) {
   const { allowedActions } = whole.review;
   const decisions = decisionsOf(here, whole);
+  const { operations } = here.me;
+  const may = (action: string) => operations.includes(action === "prove_payment" ? "ProvePayment" : "DecideOrder");
   return (
     <section class="panel">
       <h2>{t.decide}</h2>
       <ul class="actions">
-        {allowedActions.map((each) => (
-          <li key={each.action}>
-            <button
-              type="button"
-              class={each.allowed ? "act" : "act off"}
-              disabled={!each.allowed || decisions[each.action] === undefined}
-              data-act={each.allowed ? "" : undefined}
-              onClick={async () => {
-                const act = await decisions[each.action]?.();
-                if (act) here.ask(act);
-              }}
-            >
-              {word(t.actions, each.action)}
-            </button>
-            <span class="soft strange">{each.allowed ? word(t.actionsDo, each.action) : each.reason}</span>
-          </li>
-        ))}
+        {allowedActions.map(({ action, allowed, reason }) => {
+          const can = allowed && may(action);
+          return (
+            <li key={action}>
+              <button
+                type="button"
+                class={can ? "act" : "act off"}
+                disabled={!can || decisions[action] === undefined}
+                data-act={can ? "" : undefined}
+                onClick={async () => {
+                  const act = await decisions[action]?.();
+                  if (act) here.ask(act);
+                }}
+              >
+                {word(t.actions, action)}
+              </button>
+              <span class="soft strange">
+                {can ? word(t.actionsDo, action) : allowed ? t.notYours : reason}
+              </span>
+            </li>
+          );
+        })}
         {decisions.close_card && (
           <li>
-            <button type="button" class="act" onClick={async () => here.ask(await decisions.close_card!())}>
+            <ActButton me={here.me} of="CloseCard" onClick={async () => here.ask(await decisions.close_card!())}>
               {t.closeCard}
-            </button>
+            </ActButton>
             <span class="soft">{t.closeCardDoes}</span>
           </li>
         )}

@@ -1,7 +1,7 @@
 // What the places of the console are made of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { ApiError, type Approval } from "roamcard";
+import { ApiError, type Approval, type OperatorIdentity } from "roamcard";
 import { short } from "../lib/text.js";
 import { type Slice, wordsOf } from "./api.js";
 import { t } from "./text.js";
@@ -62,6 +62,31 @@ export function Code({ value }: { value: string | undefined }) {
     <button type="button" class="code mono" title={value} onClick={copy}>
       {copied ? t.copied : shown}
       <span class="hidden"> {t.copy}</span>
+    </button>
+  );
+}
+
+interface ActButtonProps {
+  me: OperatorIdentity;
+  /** The operation that it asks for. */
+  of: string;
+  disabled?: boolean | undefined;
+  onClick: () => void;
+  children: ComponentChildren;
+}
+
+/** A button that does something; off for those whose role does not cover it. */
+export function ActButton({ me, of, disabled, onClick, children }: ActButtonProps) {
+  const may = me.operations.includes(of);
+  return (
+    <button
+      type="button"
+      class={may ? "act" : "act off"}
+      disabled={disabled || !may}
+      title={may ? undefined : t.notYours}
+      onClick={onClick}
+    >
+      {children}
     </button>
   );
 }

@@ -196,6 +196,7 @@ export const de: ConsoleTexts = {
   refund: "Erstattung",
   treasury: "Kasse",
   nonce: "Nonce",
+  notYours: "Deine Rolle erlaubt das nicht.",
   relayed: "Transaktionen des Relayers",
   relayer: "Relayer",
   accountNonce: "Nonce des Kontos",

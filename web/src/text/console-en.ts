@@ -209,6 +209,7 @@ export const en = {
   refund: "Refund",
   treasury: "Treasury",
   nonce: "Nonce",
+  notYours: "Your role does not allow this.",
   relayed: "Transactions of the relayer",
   relayer: "Relayer",
   accountNonce: "Account nonce",

@@ -5394,7 +5394,9 @@ type WhoAmIResponse struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Where the operator is known from: configuration, token for one that was minted, or issuer for one that signed in
 	// with the issuer of the configuration.
-	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	// The operations that the role may ask for, such as DecideOrder. Of some, what is asked for may need a higher role.
+	Operations    []string `protobuf:"bytes,5,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5455,6 +5457,13 @@ func (x *WhoAmIResponse) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *WhoAmIResponse) GetOperations() []string {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
 }
 
 type CountOrdersRequest struct {
@@ -8912,13 +8921,16 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_operator\"\x0f\n" +
-	"\rWhoAmIRequest\"\x93\x01\n" +
+	"\rWhoAmIRequest\"\xb3\x01\n" +
 	"\x0eWhoAmIResponse\x12\x1a\n" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x129\n" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
-	"\x06source\x18\x04 \x01(\tR\x06source\"\x14\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x05 \x03(\tR\n" +
+	"operations\"\x14\n" +
 	"\x12CountOrdersRequest\"F\n" +
 	"\x13CountOrdersResponse\x12/\n" +
 	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\xd6\x01\n" +

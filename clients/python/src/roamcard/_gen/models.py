@@ -1391,6 +1391,8 @@ class WhoAmIResponse(Model):
     """Where the operator is known from: configuration, token for one that was minted, or issuer for one that signed in
     with the issuer of the configuration.
     """
+    operations: tuple[str, ...]
+    """The operations that the role may ask for, such as DecideOrder. Of some, what is asked for may need a higher role."""
 
 
 @dataclass(frozen=True, kw_only=True)
