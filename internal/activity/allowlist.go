@@ -32,13 +32,21 @@ var properties = map[string]func(string) bool{
 	"planType":    among("country", "region"),
 	"countryCode": regexp.MustCompile(`^[A-Z]{2}$`).MatchString,
 	"step":        regexp.MustCompile(`^[a-z]{2,12}(_[a-z]{2,12}){0,2}$`).MatchString,
-	"errorCode":   regexp.MustCompile(`^([a-z]{2,16}(_[a-z]{2,16}){0,4}|http_[45]\d\d)$`).MatchString,
+	"errorCode":   isErrorCode,
 	"clientVersion": regexp.MustCompile(
 		`^((web|ts|python|go|cli|mcp)/)?v?\d{1,3}\.\d{1,3}\.\d{1,3}(-(alpha|beta|rc|dev)(\.\d{1,2})?)?$`).MatchString,
 }
 
 func among(values ...string) func(string) bool {
 	return func(s string) bool { return slices.Contains(values, s) }
+}
+
+var httpStatus = regexp.MustCompile(`^http_[45]\d\d$`)
+
+// isErrorCode accepts the code of a problem, or http_ and a status.
+func isErrorCode(text string) bool {
+	_, known := fault.Lookup(fault.Code(text))
+	return known || httpStatus.MatchString(text)
 }
 
 // PropertyNames are the allowlisted properties, sorted.

@@ -41,6 +41,20 @@ func corpus(t testing.TB, file string) []submission {
 	return all
 }
 
+func TestErrorCodesAreThoseOfProblems(t *testing.T) {
+	for code, want := range map[string]bool{
+		"terms_changed": true, "http_502": true, "http_200": false, "bogus": false, "terms_changed_": false, "": false,
+	} {
+		_, err := activity.Check(activity.Submission{
+			EventID: uuid.NewString(), EventName: "error_shown", VisitorID: uuid.NewString(),
+			Properties: map[string]any{"errorCode": code},
+		})
+		if (err == nil) != want {
+			t.Errorf("%q: %v", code, err)
+		}
+	}
+}
+
 func TestCheckRefusesForbiddenValuesInEveryMemberAndEncoding(t *testing.T) {
 	cases := corpus(t, "forbidden.jsonl")
 	if len(cases) < 300 {

@@ -43,5 +43,5 @@ func checkRecipientKey(key []byte) error {
 
 func recipientKeyFault() error {
 	return fault.New(fault.SchemaInvalid, "The recipient key is not an X25519 public key.").
-		With(fault.Field{Path: "recipientKey", Rule: "x25519", Message: "must be the base64 of 32 bytes"})
+		With(fault.Field{Path: "recipientKey", Rule: "x25519", Message: "must be the base64 of the 32 bytes of a public key"})
 }

@@ -341,15 +341,27 @@ const clockSkew = 5 * time.Second
 
 const noFloat = "The issuer's float does not cover that."
 
+// Invite implements checkout.Inviter: no terms are sent to a wallet that has a card.
+func (c *Cards) Invite(ctx context.Context, o order.Order) error {
+	return c.without(ctx, o.Owner, beforeTerms)
+}
+
+// without fails when a wallet has a live card, as its issuer has reported it within a time.
+func (c *Cards) without(ctx context.Context, owner x402.Address, within time.Duration) error {
+	switch _, err := c.live(ctx, owner, within); {
+	case err == nil:
+		return fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	return nil
+}
+
 // Reserve implements checkout.Product: the issuer, which the order names, one live card per owner, and 25.00 of the
 // issuer's float.
 func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	asOf := c.Now()
-	switch _, err := c.live(ctx, owner, atOnce); {
-	case err == nil:
-		return order.Claim{}, fault.New(fault.CardAlreadyExists,
-			"This wallet has a card. Top it up instead of buying another.")
-	case !errors.Is(err, ErrNotFound):
+	if err := c.without(ctx, owner, atOnce); err != nil {
 		return order.Claim{}, err
 	}
 	of, err := readItem(o.Item)

@@ -18,6 +18,8 @@ import (
 // How old the issuer's last report of a card may be. Before a payment or a reveal it has to be current.
 const (
 	atOnce = 0
+	// beforeTerms bounds the calls that others can cause who know an order's address.
+	beforeTerms = 2 * time.Second
 	// beforeList is for owners who poll their list.
 	beforeList  = 5 * time.Second
 	listTimeout = 2 * time.Second

@@ -89,6 +89,7 @@ func TestWhatTheIssuerClosedMakesRoomForAnotherCard(t *testing.T) {
 	} {
 		s, id := owned(t, card.Active)
 		s.issuer.SetState(s.ref(id), state)
+		wantFault(t, s.Invite(t.Context(), order.Order{Kind: card.Kind, Owner: owner, Price: card.Price}), want)
 		_, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
 		wantFault(t, err, want)
 	}

@@ -19,7 +19,7 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
 	if errors.Is(err, ErrNotFound) {
-		return false, termsChanged(planGone)
+		return false, planGone()
 	}
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)

@@ -256,7 +256,7 @@ func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, erro
 	case err != nil:
 		return Plan{}, fmt.Errorf("find the plan: %w", err)
 	}
-	return Plan{}, termsChanged(planGone)
+	return Plan{}, planGone()
 }
 
 // honour is the offer of a quote: the same goods at the quoted price, if that is still possible.
@@ -279,8 +279,11 @@ func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 
 func termsChanged(detail string) error { return fault.New(fault.TermsChanged, detail) }
 
-// planGone is why nobody can buy a plan that the catalogue no longer has.
-const planGone = "This plan is not available any more. Choose another from the catalogue."
+// planGone refuses a plan that the catalogue no longer has, which no signature changes.
+func planGone() error {
+	return fault.New(fault.TermsChanged, "This plan is not available any more. Choose another from the catalogue.").
+		Then(fault.FixRequest)
+}
 
 const (
 	floatResource = "float/esim"
@@ -299,7 +302,7 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	plan, err := e.Store.Plan(ctx, item.Plan)
 	if errors.Is(err, ErrNotFound) {
 		e.cached.Reset() // it was there: the database that had it is lost
-		return order.Claim{}, termsChanged(planGone)
+		return order.Claim{}, planGone()
 	}
 	if err != nil {
 		return order.Claim{}, fmt.Errorf("find the plan: %w", err)

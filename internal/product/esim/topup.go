@@ -327,7 +327,8 @@ func noEsim() *fault.Fault {
 }
 
 func notTaken() error {
-	return termsChanged("The eSIM does not take this plan. Choose another from the eSIM's list.")
+	return fault.New(fault.TermsChanged, "The eSIM does not take this plan. Choose another from the eSIM's list.").
+		Then(fault.FixRequest)
 }
 
 // Reserve implements checkout.Product: the payer owns the eSIM, and its supplier adds the plan to it now, at a cost

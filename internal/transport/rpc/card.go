@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -407,14 +409,14 @@ func (s CardService) RevealCard(
 	if s.Capabilities.Reveal == card.RevealEmbed {
 		url, expiresAt, err := s.Links.Link(ctx, id, who.Wallet)
 		if err != nil {
-			return nil, err
+			return nil, challengeSpent(err)
 		}
 		res.Embed = &roamcardv1.CardPage{Url: url.Reveal(), ExpiresAt: timestamp(expiresAt)}
 		return res, nil
 	}
 	credentials, err := s.Credentials.Credentials(ctx, id, who.Wallet)
 	if err != nil {
-		return nil, err
+		return nil, challengeSpent(err)
 	}
 	if key == nil {
 		res.Credentials = credentialsMessage(credentials)
@@ -422,6 +424,18 @@ func (s CardService) RevealCard(
 	}
 	res.Sealed, err = seal(key, id, credentials)
 	return res, err
+}
+
+// challengeSpent is what failed once a reveal had its owner's signature: the same request cannot succeed any more.
+func challengeSpent(err error) error {
+	f, ok := fault.As(err)
+	if !ok || f.NextAction == fault.FixRequest {
+		return err
+	}
+	said := *f
+	said.Retryable, said.NextAction = false, fault.SignIn
+	said.Detail = strings.TrimSpace(said.Detail + " The challenge is spent: ask for another one and sign that.")
+	return fmt.Errorf("reveal the card: %w", errors.Join(&said, err))
 }
 
 func credentialsMessage(c card.Credentials) *roamcardv1.CardCredentials {

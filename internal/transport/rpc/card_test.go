@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -65,6 +66,26 @@ func TestRevealShowsCardOnceToOwnersSignature(t *testing.T) {
 		if strings.Contains(h.log.String(), secret) {
 			t.Error("a secret is in the log")
 		}
+	}
+}
+
+// TestRevealThatFailsAsksForAnotherSignature: the challenge is spent, so to wait and repeat the request is no use.
+func TestRevealThatFailsAsksForAnotherSignature(t *testing.T) {
+	h := newHarness(t)
+	ada := authtest.NewWallet(t, "ada")
+	c := h.issue(ada)
+	token := h.session(ada, auth.ScopeCards, auth.ScopeReveal)
+	request := h.reveal(ada, token, c.ID, "")
+	h.issuer.Fault(cardtest.Sensitive, fulfilmenttest.ErrorBefore)
+	ctx, _ := as(t, token)
+	_, err := h.client.RevealCard(ctx, request)
+	if p := problemOf(t, err); p.GetCode() != string(fault.DependencyDown) || p.GetRetryable() ||
+		p.GetNextAction() != string(fault.SignIn) {
+		t.Errorf("without the issuer: %v", p)
+	}
+	ctx, _ = as(t, token)
+	if _, err = h.client.RevealCard(ctx, h.reveal(ada, token, c.ID, "")); err != nil {
+		t.Errorf("with another challenge: %v", err)
 	}
 }
 

@@ -306,7 +306,9 @@ func (s *Service) serveCard(c call, held *card) answer {
 		return c.ok(map[string]any{"limits": held.showLimits()})
 	}
 	if held.frozen {
-		return c.problem("card_not_active", "The card is FROZEN.")
+		told := c.problem("card_not_active", "The card is FROZEN. Unfreeze it first.")
+		told.body["retryable"], told.body["nextAction"] = false, "fix_request"
+		return told
 	}
 	return c.ok(map[string]any{"cardId": held.id, "availableUsdCents": held.cents, "currency": "USD", "asOf": s.stamp(0)})
 }

@@ -154,7 +154,10 @@ export class Shop {
       case "CardService/GetCardLimits":
         return ok({ limits: limitsOf(card) });
     }
-    if (card.status === "FROZEN") return problem(asked, "card_not_active", "The card is FROZEN.");
+    if (card.status === "FROZEN") {
+      const { status, body } = problem(asked, "card_not_active", "The card is FROZEN. Unfreeze it first.");
+      return { status, body: { ...body, retryable: false, nextAction: "fix_request" } };
+    }
     const asOf = this.orders.now().toISOString();
     return ok({ cardId: card.id, availableUsdCents: card.cents, currency: "USD", asOf });
   }

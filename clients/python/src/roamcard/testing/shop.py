@@ -173,7 +173,9 @@ class Shop:
                 card.limits = given
                 return ok({"limits": card.show_limits()})
         if card.status == "FROZEN":
-            return asked.problem("card_not_active", "The card is FROZEN.")
+            told = asked.problem("card_not_active", "The card is FROZEN. Unfreeze it first.")
+            told.body.update(retryable=False, nextAction="fix_request")
+            return told
         now = stamp(self._orders.now())
         return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": now})
 
