@@ -271,6 +271,7 @@ func (c customer) mintsTokens() {
 		{"admin tokens mint --name dev --role viewer --expires 1h --reason test", exitFailure, "", "schema_invalid"},
 		{"admin tokens mint --name carol --role root --expires 1h --reason test", exitUsage, "", "--role is "},
 		{"admin tokens mint --name carol --role viewer --expires 0s --reason test", exitUsage, "", "--expires"},
+		{"admin orders list --limit -1", exitUsage, "", "no number that fits here"},
 		{"admin tokens list --status active", exitOK, "carol", ""},
 		{"admin tokens revoke " + nobody + " --yes --reason test", exitFailure, "", "token_not_found"},
 	})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,19 @@ import (
 // errUsage marks a mistake on the command line.
 var errUsage = errors.New("wrong usage")
 
+// saidOf says what is wrong with a flag, without the words of the function that reads it.
+func saidOf(err error) string {
+	read, ok := errors.AsType[*strconv.NumError](err)
+	if !ok {
+		return err.Error()
+	}
+	is := "it is no number that fits here"
+	if read.Func == "ParseBool" {
+		is = "it is neither true nor false"
+	}
+	return strings.Replace(err.Error(), read.Error(), is, 1)
+}
+
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "roamcard",
@@ -29,7 +43,7 @@ func root() *cobra.Command {
 		Args:          noArgs,
 		RunE:          help,
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %s", errUsage, saidOf(err)) })
 	cmd.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run:"},
 		&cobra.Group{ID: "operate", Title: "Operate:"},

@@ -73,7 +73,7 @@ func (o *operation) command(subject, verb string) *cobra.Command {
 	for _, a := range o.GetArguments() {
 		use += " " + argumentName(subject, a)
 	}
-	cmd := &cobra.Command{Use: use, Short: o.GetShort(), RunE: o.b.run(o.run)}
+	cmd := &cobra.Command{Use: use, Short: o.GetShort(), RunE: o.b.run(o.act)}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if want := strings.Fields(use)[1:]; len(args) != len(want) {
 			return fmt.Errorf("%w: the arguments are: %s", errUsage, first(strings.Join(want, " "), "none"))
@@ -275,6 +275,10 @@ func set(m protoreflect.Message, f protoreflect.FieldDescriptor, called, text st
 	return nil
 }
 
+func (o *operation) act(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+	return o.asFlags(cmd, o.run(cmd, client, args))
+}
+
 func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 	req, err := o.request(cmd, args)
 	if err != nil {
@@ -303,6 +307,26 @@ func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []stri
 	err = o.show(cmd, cmd.OutOrStdout(), res)
 	if err != nil && !isRead(o.method) {
 		return fmt.Errorf("it was done, and cannot be shown: %w", err)
+	}
+	return err
+}
+
+// asFlags is an error of the service in which members of the request are called as on the command line.
+func (o *operation) asFlags(cmd *cobra.Command, err error) error {
+	refused, ok := errors.AsType[*roamcard.APIError](err)
+	if !ok {
+		return err
+	}
+	for i, said := range refused.Fields {
+		member, wrong, _ := strings.Cut(said, ":")
+		f := o.method.Input().Fields().ByJSONName(member)
+		if f == nil || cmd.Flags().Lookup(flagName(f)) == nil {
+			continue
+		}
+		if isDuration(f) {
+			wrong += " seconds"
+		}
+		refused.Fields[i] = "--" + flagName(f) + ":" + wrong
 	}
 	return err
 }

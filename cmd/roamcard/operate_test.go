@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
@@ -193,6 +195,18 @@ func TestWrongUsageDoesNothing(t *testing.T) {
 		if _, stderr, code := runWith(t, args...); code != exitUsage || a.decided.Load()+a.listed.Load() != 0 {
 			t.Errorf("%s: %d, %s", name, code, stderr)
 		}
+	}
+}
+
+func TestRefusalCallsMembersAsTheCommandLineDoes(t *testing.T) {
+	mint := operatorService.Methods().ByName("MintToken")
+	cmd := &cobra.Command{}
+	cmd.Flags().String("expires", "", "")
+	refused := &roamcard.APIError{Fields: []string{"expiresInSeconds: must be 60 or more", "name: is long", "other: no"}}
+	err := (&operation{method: mint}).asFlags(cmd, fmt.Errorf("mint: %w", refused))
+	want := []string{"--expires: must be 60 or more seconds", "name: is long", "other: no"}
+	if got := roamcard.ReportOf(err).Fields; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
