@@ -202,6 +202,32 @@ func (p *purchase) buy() (ended bool) {
 	return true
 }
 
+// repeatAll asks once more for each order that has ended: it is the answer, whatever has become of the goods since.
+// Where wallets sign in, the answer has what only they may see.
+func (b *buyer) repeatAll() {
+	as := &member{buyer: b}
+	if b.world.plan.owners && len(b.purchases) > 0 {
+		as.signIn()
+	}
+	for _, p := range b.purchases {
+		if p.paid == "" || history.Ranks[p.state] < history.Ranks["fulfilled"] {
+			continue
+		}
+		var t told
+		for range 5 {
+			var err error
+			if t, err = as.buys(p, p.paid); err == nil && t.status == http.StatusOK {
+				break
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if t.status != http.StatusOK || t.order != p.order {
+			b.world.note("%s of %s was %s as %s, and is answered %d %s", p.key, b.address, p.state, p.order, t.status,
+				t.code)
+		}
+	}
+}
+
 // empties notes that the payer's wallet is emptied.
 func (p *purchase) empties() {
 	p.of.world.mu.Lock()

@@ -78,7 +78,7 @@ func (m *member) askAs(method, path string, header map[string]string, body any) 
 	return m.send(method, path, header, text)
 }
 
-// buys asks for a purchase, with a payment or without one, and notes nothing of it.
+// buys asks for a purchase, with a payment or without one, by the session if there is one, and notes nothing of it.
 func (m *member) buys(p *purchase, payment string) (t told, err error) {
 	text, err := p.body()
 	if err != nil {
@@ -87,6 +87,9 @@ func (m *member) buys(p *purchase, payment string) (t told, err error) {
 	header := map[string]string{}
 	if payment != "" {
 		header[x402.HeaderSignature] = payment
+	}
+	if m.session != "" {
+		header["Authorization"] = "Bearer " + m.session
 	}
 	return m.send(http.MethodPost, p.path, header, text)
 }

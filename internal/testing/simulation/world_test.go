@@ -337,12 +337,15 @@ func (w *world) direct(stop chan<- struct{}) {
 		processes.Go(func() { w.supervise(s) })
 	}
 	w.trading.Add(w.plan.buyers)
+	var all []*buyer
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
+		all = append(all, b)
 		b.named = w.screen.names(b)
 		if w.plan.owners && i < w.plan.most {
 			w.trading.Add(1)
 			b.owner = newOwner(b)
+			all = append(all, b.owner.buyer)
 			buyers.Go(b.owner.live)
 		}
 		buyers.Go(func() { b.live(); b.askAgain() })
@@ -401,6 +404,11 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.delayed.Wait()
 	close(w.well)
 	w.rested = w.finish(&buyers) && w.rest()
+	if w.rested && len(w.restores.losses) == 0 {
+		for _, b := range all {
+			b.repeatAll()
+		}
+	}
 	close(w.ending)
 	for _, s := range w.slots {
 		if p := w.running(s); p != nil {
