@@ -509,8 +509,13 @@ func (s setting) value(
 	if err != nil {
 		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
 	}
-	if value != "" || source != "" {
+	switch {
+	case value != "":
 		return value, source, nil
+	case source != "" && s.byDefault == none:
+		return none, source, nil // an empty file is how a setting with a secret is emptied
+	case source != "":
+		return "", source, nil
 	}
 	if v := strings.TrimSpace(file[s.key]); v != "" {
 		return v, "file", nil

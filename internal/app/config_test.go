@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -250,6 +251,21 @@ func TestVariableAndItsFileAreNotBothSet(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "quote.key (ROAMCARD_QUOTE__KEY_FILE): ") ||
 		!strings.Contains(err.Error(), "set one of them") {
 		t.Error(err)
+	}
+}
+
+// TestEmptyFileEmptiesWhatMayBeEmpty, as the last step of a rotation does, and nothing that must be set.
+func TestEmptyFileEmptiesWhatMayBeEmpty(t *testing.T) {
+	for name, want := range map[string]bool{"relayer.retired": true, "treasury.retired": true, "quote.key": false} {
+		variable := "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(name, ".", "__")) + "_FILE"
+		all := settlementSettings(map[string]string{"relayer.keys": "0x01"})
+		delete(all, name)
+		files := map[string]string{variable: "/empty"}
+		_, err := app.Load(all, func(name string) (string, bool) { path, ok := files[name]; return path, ok },
+			func(string) ([]byte, error) { return []byte("\n"), nil })
+		if told := fmt.Sprint(err); strings.Contains(told, name+" (") == want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

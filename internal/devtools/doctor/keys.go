@@ -49,6 +49,6 @@ func unfinished(ctx context.Context, cfg app.Config) func(app.Opened) string {
 		case open[o.Signer.Address()]:
 			return "; transactions of it are open: keep it"
 		}
-		return "; nothing of it is open: it may be taken out of relayer.retired"
+		return "; nothing of it is open: it may be taken out of relayer.retired, unless it comes into use next"
 	}
 }
