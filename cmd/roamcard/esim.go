@@ -181,7 +181,7 @@ func (b *buyer) esimCancel() *cobra.Command {
 func showCancellation(w io.Writer, c *roamcardv1.EsimCancellation) {
 	fmt.Fprintf(w, "cancellation\t%s\n", c.GetStatus())
 	if c.RefundAmount != nil {
-		fmt.Fprintf(w, "refund\t%s USDC units\n", c.GetRefundAmount())
+		fmt.Fprintf(w, "refund\t%s USDC\n", micros(c.GetRefundAmount()))
 	}
 	if c.Transaction != nil {
 		fmt.Fprintf(w, "transaction\t%s\n", line(c.GetTransaction()))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 )
@@ -72,6 +74,12 @@ func TestProductionTellsTheOneSettingThatIsWrong(t *testing.T) {
 		"pages of another mode of Stripe": {
 			"stripe", "esim-go", map[string]string{"stripe.publishable_key": "pk_test_1"},
 			"stripe.publishable_key: it and issuer.key are of different modes of Stripe",
+		},
+		"pages of another mode of the second issuer": {
+			"lithic,stripe", "esim-go", map[string]string{"stripe.url": "https://api.stripe.com", "stripe.key": "sk_live_1",
+				"stripe.publishable_key": "pk_test_1", "stripe.cardholder": "ich_1", "lithic.float_account": uuid.NewString(),
+				"lithic.card_program": uuid.NewString(), "lithic.transfer": "A/B/c"},
+			"stripe.publishable_key: it and stripe.key are of different modes of Stripe",
 		},
 		"a script over http": {
 			"stripe", "esim-go", map[string]string{"stripe.elements_url": "http://127.0.0.1/stripe.js"},

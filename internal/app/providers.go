@@ -206,10 +206,9 @@ func (c Config) providerMistakes(
 	}
 	for i, err := range own {
 		// An adapter names the general settings.
-		for general, set := range map[string]string{url: at.urlSetting, role + ".key": at.keySetting} {
-			if text, cut := strings.CutPrefix(err.Error(), general+": "); cut && general != set {
-				own[i] = errors.New(set + ": " + text)
-			}
+		renamed := strings.NewReplacer(url, at.urlSetting, role+".key", at.keySetting).Replace(err.Error())
+		if renamed != err.Error() {
+			own[i] = errors.New(renamed)
 		}
 	}
 	return append(wrong, own...)

@@ -178,6 +178,9 @@ func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) findin
 	if err != nil {
 		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex, or to references to them")
 	}
+	if err := on.Ready(ctx, app.MaxHeadAge); err != nil {
+		return verdictOf("relayer", "", err, "see what is said of the nodes, which know its balances")
+	}
 	balances, err := relayer.GasBalances(ctx)
 	if err == nil {
 		err = relayer.Ready(ctx)
@@ -188,7 +191,7 @@ func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) findin
 		held = append(held, fmt.Sprintf("%s has %.6f ether", address, ether))
 	}
 	slices.Sort(held)
-	return verdictOf("relayer", strings.Join(held, ", "), err, "send ether for gas to the address")
+	return verdictOf("relayer", strings.Join(held, ", "), err, "send ether for gas to the address, or start its signer again")
 }
 
 // examineSettler says in what transactions payments are settled. A chain without the contract is no failure, because
