@@ -191,7 +191,8 @@ func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) findin
 		held = append(held, fmt.Sprintf("%s has %.6f ether", address, ether))
 	}
 	slices.Sort(held)
-	return verdictOf("relayer", strings.Join(held, ", "), err, "send ether for gas to the address, or start its signer again")
+	return verdictOf("relayer", strings.Join(held, ", "), err,
+		"send ether for gas to the address, or start its signer again")
 }
 
 // examineSettler says in what transactions payments are settled. A chain without the contract is no failure, because
