@@ -223,7 +223,7 @@ func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen b
 		want = Frozen
 	}
 	if status != want {
-		return Card{}, notActive(card)
+		return Card{}, notActive(Card{Status: status}) // what the issuer still has to do is not its owner's to do
 	}
 	return card, nil
 }
