@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -115,6 +116,23 @@ func TestQueryModes(t *testing.T) {
 		if got := store.QueryModeOf("postgres://u@h/d" + query); got != want {
 			t.Errorf("%q names %q", query, got)
 		}
+	}
+}
+
+// TestConnectionThatIsRefusedIsDown: who has a wrong password, or names no database, has asked for nothing.
+func TestConnectionThatIsRefusedIsDown(t *testing.T) {
+	u, err := url.Parse(storetest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/nowhere"
+	s, err := store.Open(t.Context(), store.Config{URL: u.String(), MaxConns: 4, Products: storetest.Products()})
+	if err == nil {
+		s.Close()
+	}
+	if fault.Of(err) != fault.DependencyDown || !errors.Is(err, store.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("opened nowhere: %v", err)
 	}
 }
 

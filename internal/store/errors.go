@@ -58,13 +58,16 @@ func unavailableError(err error) error {
 	if err == nil || settledError(err) {
 		return err
 	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return down(err) // whatever refuses the connection, such as a password that was changed: nothing was asked for
+	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if unavailable(pgErr.Code) {
 			return down(err)
 		}
 		return err
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) || cut(err) {
+	if pgconn.SafeToRetry(err) || cut(err) {
 		return down(err)
 	}
 	return err
