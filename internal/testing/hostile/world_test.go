@@ -103,18 +103,21 @@ func (w *world) start(more ...string) *world {
 	p.base = "http://" + addr
 	w.programs = append(w.programs, p)
 	w.base = w.programs[0].base
-	p.Await(w.t, "the program is ready", func() error {
-		res, err := w.http.Get(p.base + "/ready")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = res.Body.Close() }()
-		if res.StatusCode != http.StatusOK {
-			text, _ := io.ReadAll(res.Body) // said when it does not come up
-			return fmt.Errorf("%d %s", res.StatusCode, text)
-		}
-		return nil
-	})
+	// It is ready when one product is; who is told here asks for either.
+	for _, path := range []string{"/ready", "/api/esim/ready"} {
+		p.Await(w.t, "the program is ready", func() error {
+			res, err := w.http.Get(p.base + path)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = res.Body.Close() }()
+			if res.StatusCode != http.StatusOK {
+				text, _ := io.ReadAll(res.Body) // said when it does not come up
+				return fmt.Errorf("%d %s", res.StatusCode, text)
+			}
+			return nil
+		})
+	}
 	return w
 }
 
