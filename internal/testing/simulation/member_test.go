@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -57,14 +58,17 @@ const ownKeys = 1000
 
 // ask asks one of the processes, by the session if there is one. An error is a connection that ended without an answer.
 func (m *member) ask(method, path string, header map[string]string, body any) (told, error) {
-	with := map[string]string{}
-	if m.session != "" {
-		with["Authorization"] = "Bearer " + m.session
-	}
-	for k, v := range header {
-		with[k] = v
-	}
+	with := m.signed()
+	maps.Copy(with, header)
 	return m.askAs(method, path, with, body)
+}
+
+// signed is the header of its session; empty without one.
+func (m *member) signed() map[string]string {
+	if m.session == "" {
+		return map[string]string{}
+	}
+	return map[string]string{"Authorization": "Bearer " + m.session}
 }
 
 // askAs asks one of the processes without a session.
@@ -84,12 +88,9 @@ func (m *member) buys(p *purchase, payment string) (t told, err error) {
 	if err != nil {
 		return t, err
 	}
-	header := map[string]string{}
+	header := m.signed()
 	if payment != "" {
 		header[x402.HeaderSignature] = payment
-	}
-	if m.session != "" {
-		header["Authorization"] = "Bearer " + m.session
 	}
 	return m.send(http.MethodPost, p.path, header, text)
 }

@@ -51,6 +51,11 @@ func document(name string, headers ...http.Header) (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("read the page: %w", err)
 	}
+	return documentOf(content, headers...), nil
+}
+
+// documentOf is a page with the headers of every page, but for those that it has otherwise.
+func documentOf(content []byte, headers ...http.Header) Document {
 	all := http.Header{
 		"Vary": {"Accept"}, "Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {policyOfPages},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
@@ -58,7 +63,7 @@ func document(name string, headers ...http.Header) (Document, error) {
 	for _, more := range headers {
 		maps.Copy(all, more)
 	}
-	return Document{static.New(all, content)}, nil
+	return Document{static.New(all, content)}
 }
 
 // MissingDocument is the page at an address where there is nothing.
@@ -67,10 +72,8 @@ func MissingDocument() (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("read the page: %w", err)
 	}
-	return Document{static.New(http.Header{
-		"Vary": {"Accept"}, "Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {statusPolicy},
-		"Cross-Origin-Opener-Policy": {"same-origin"}, "X-Robots-Tag": {"noindex"}, "Cache-Control": {"no-store"},
-	}, content)}, nil
+	own := http.Header{"Content-Security-Policy": {statusPolicy}, "Cache-Control": {"no-store"}}
+	return documentOf(content, unlisted, own), nil
 }
 
 // HomePattern is the service's address, whatever the method.
