@@ -23,7 +23,10 @@ func (c *Checkout) recorded(ctx context.Context, p Purchase, o order.Order) (Pai
 	if o.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(o.ID)
 	}
-	timeout, leave := c.waiting(o)
+	if o.Status != order.Settling {
+		return c.decided(ctx, p, o, true)
+	}
+	timeout, leave := c.waiting(o.ID)
 	defer leave()
 	return c.await(ctx, p, o.ID, nil, timeout)
 }
@@ -37,12 +40,14 @@ func (c *Checkout) await(
 	defer stop()
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
-	const often, seldom = 500 * time.Millisecond, 5 * time.Second // here reports what happens to the order
-	poll := time.NewTicker(often)
-	defer poll.Stop()
+	// A notification may be lost: the order is read again, less and less often.
+	const often, seldom = 500 * time.Millisecond, 5 * time.Second
+	pause := often
 	if here != nil {
-		poll.Reset(seldom)
+		pause = seldom // here reports what happens to the order
 	}
+	poll := time.NewTimer(pause)
+	defer poll.Stop()
 	replayed := here == nil
 	for looking := replayed; ; looking = true {
 		if looking {
@@ -63,10 +68,12 @@ func (c *Checkout) await(
 			if told {
 				return c.answer(ctx, p, paid.Order, paid.Payment, false)
 			}
-			here = nil
-			poll.Reset(often)
+			here, pause = nil, often
+			poll.Reset(pause)
 		case <-changed:
 		case <-poll.C:
+			pause = min(2*pause, seldom)
+			poll.Reset(pause)
 		case <-timeout.C:
 			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
 			return PaidOrder{}, unknownYet(id)

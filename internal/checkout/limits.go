@@ -131,11 +131,8 @@ const crowdedWait = 500 * time.Millisecond
 
 // waiting is how long a repeat may wait for its settlement. Each waiting request polls the order, so only some copies
 // of it may wait for long; the others soon get settlement_unknown.
-func (c *Checkout) waiting(o order.Order) (wait time.Duration, leave func()) {
-	if o.Status != order.Settling {
-		return c.Wait, func() {}
-	}
-	leave, err := c.Limits.Enter(limit.Waiting, string(o.ID))
+func (c *Checkout) waiting(id order.ID) (wait time.Duration, leave func()) {
+	leave, err := c.Limits.Enter(limit.Waiting, string(id))
 	if err != nil {
 		return min(c.Wait, crowdedWait), func() {}
 	}
