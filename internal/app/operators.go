@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -86,11 +87,11 @@ func (c Config) operatorMistakes() (wrong []error) {
 }
 
 // AskIssuer asks the issuer of the operators for its description and keys.
-func (c Config) AskIssuer(ctx context.Context) error { return c.openIssuer().Check(ctx) }
+func (c Config) AskIssuer(ctx context.Context) error { return c.openIssuer(nil).Check(ctx) }
 
-func (c Config) openIssuer() *oidc.Issuer {
+func (c Config) openIssuer(log *slog.Logger) *oidc.Issuer {
 	of := c.Issuer
-	of.Rule = c.rule()
+	of.Rule, of.Log = c.rule(), log
 	return oidc.New(of)
 }
 
@@ -108,11 +109,11 @@ func (c Config) Treasurers() (all []order.OperatorContext, byIssuer bool) {
 }
 
 // issuer verifies the operators who sign in with an issuer; nil when none does.
-func (c Config) issuer() auth.Issuers {
+func (c Config) issuer(log *slog.Logger) auth.Issuers {
 	if c.Issuer.Issuer == "" {
 		return nil
 	}
-	return c.openIssuer()
+	return c.openIssuer(log)
 }
 
 // operators reads the operators of the configuration: name, hash of the token and, where it is not admin, the role.

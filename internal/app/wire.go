@@ -264,7 +264,7 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	config := auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: a.config.now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
-		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(),
+		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(a.log),
 		NonceKey: nonceKey, FormerNonceKeys: former,
 		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
 	}

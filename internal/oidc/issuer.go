@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -34,6 +35,8 @@ type Config struct {
 	Rule outward.Rule
 	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
+	// Log may be nil.
+	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -67,6 +70,9 @@ func New(c Config) *Issuer {
 	if c.RoleClaim == "" {
 		c.RoleClaim = DefaultRoleClaim
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -80,8 +86,20 @@ func (i *Issuer) Check(ctx context.Context) error {
 	return err
 }
 
-// Identify implements auth.Issuers.
+// maxReason bounds what the log has of a token that anybody may have sent.
+const maxReason = 300
+
+// Identify implements auth.Issuers. Why a token is refused is for the log alone.
 func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, error) {
+	who, err := i.identify(ctx, token)
+	if errors.Is(err, auth.ErrNotFound) || errors.Is(err, auth.ErrNoRole) {
+		why := err.Error()
+		i.config.Log.InfoContext(ctx, "token of an operator refused", "reason", why[:min(len(why), maxReason)])
+	}
+	return who, err
+}
+
+func (i *Issuer) identify(ctx context.Context, token string) (auth.Identity, error) {
 	used := &keysOfCall{keys: i.keys}
 	verifier := gooidc.NewVerifier(i.config.Issuer, used, &gooidc.Config{
 		ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.config.Now,
@@ -110,7 +128,8 @@ func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, err
 	}
 	role, ok := i.role(claims)
 	if !ok {
-		return auth.Identity{}, auth.ErrNoRole
+		return auth.Identity{}, fmt.Errorf("%w: oidc.roles has none of what the claim %s of %s has",
+			auth.ErrNoRole, i.config.RoleClaim, name)
 	}
 	return auth.Identity{
 		Issuer: verified.Issuer, Subject: verified.Subject, Name: name, Role: role, ExpiresAt: verified.Expiry.UTC(),

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,34 @@ func TestTokenOfTheIssuerNamesItsOperator(t *testing.T) {
 	if _, err := v.Identify(t.Context(), key.Sign(t,
 		i.claims(map[string]any{"groups": []string{"others"}}))); !errors.Is(err, auth.ErrNoRole) {
 		t.Errorf("somebody without a role: %v", err)
+	}
+}
+
+// The caller learns nothing of it, whoever runs the service has to.
+func TestLogSaysWhyATokenIsRefused(t *testing.T) {
+	i := newIssuer(t)
+	key := i.AddKey(t, "1")
+	var log strings.Builder
+	v := oidc.New(oidc.Config{
+		Issuer: i.URL, Audience: "roamcard", Now: i.clock, Roles: map[string]auth.Role{"ops": auth.RoleSupport},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for _, tt := range []struct {
+		changes map[string]any
+		want    string
+	}{
+		{map[string]any{"aud": "other"}, "audience"},
+		{map[string]any{"exp": i.clock().Add(-time.Hour).Unix()}, "expired"},
+		{map[string]any{"groups": []string{"others"}}, "the claim groups of ann"},
+		{map[string]any{"aud": strings.Repeat("x", 2000)}, "audience"},
+	} {
+		log.Reset()
+		if _, err := v.Identify(t.Context(), key.Sign(t, i.claims(tt.changes))); err == nil {
+			t.Errorf("%v is taken", tt.changes)
+		}
+		if said := log.String(); !strings.Contains(said, tt.want) || len(said) > 500 {
+			t.Errorf("%v: the log says %q", tt.changes, said)
+		}
 	}
 }
 
