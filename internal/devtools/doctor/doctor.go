@@ -170,6 +170,9 @@ func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) findi
 		err = errors.New("there is no relayer to send refunds")
 	}
 	detail := fmt.Sprintf("%s holds %s USDC", keys.Treasury.Address(), holds.Dollars())
+	if holds == 0 {
+		detail += ": refunds wait until it holds what they need"
+	}
 	return verdictOf("treasury", detail, err, "set relayer.keys too; a facilitator is not asked to refund")
 }
 
