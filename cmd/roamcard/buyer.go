@@ -163,12 +163,31 @@ func (b *buyer) waiting(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// bought shows a purchase, once its order is final when that was asked for.
+// undelivered is a purchase that ended without the goods, as far as anybody can tell.
+type undelivered struct {
+	key   string
+	order *roamcardv1.Order
+}
+
+func (u undelivered) Error() string {
+	return fmt.Sprintf("the order %s, bought under the key %q, is %s", u.order.GetOrderId(), u.key, u.order.GetStatus())
+}
+
+// bought shows a purchase, once its order is final when that was asked for. One that is final without the goods is an
+// error all the same.
 func (b *buyer) bought(cmd *cobra.Command, p roamcard.Purchase) error {
 	o, err := b.final(cmd, p.Order)
 	if err != nil {
 		return fmt.Errorf("wait for the order, which is paid under the key %q: %w", p.IdempotencyKey, err)
 	}
+	err = b.showPurchase(cmd, p, o)
+	if status := roamcard.StatusOf(o); err == nil && status.Final() && status != roamcard.OrderFulfilled {
+		return undelivered{p.IdempotencyKey, o}
+	}
+	return err
+}
+
+func (b *buyer) showPurchase(cmd *cobra.Command, p roamcard.Purchase, o *roamcardv1.Order) error {
 	if !b.asJSON {
 		err := b.show(cmd, o, func(w io.Writer) {
 			orderText(w, o)

@@ -61,6 +61,11 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		stderr, "Settled in 0x") || strings.Contains(stderr, "Install it") {
 		t.Errorf("an eSIM that is refused, once it is paid: %s", stderr)
 	}
+	out, stderr, code := runWith(t, "esim", "buy", "--key", "refused~002", "--yes", "--max", "140", "--wait", "--json")
+	if code != exitFailure || !strings.Contains(out, `"status": "refunded"`) ||
+		!strings.Contains(stderr, `bought under the key "refused~002", is refunded`) {
+		t.Errorf("an eSIM that is refused, once it is refunded: %d\n%s\n%s", code, out, stderr)
+	}
 	c.paysWithAnExternalSigner(ready)
 }
 

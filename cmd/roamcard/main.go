@@ -85,6 +85,14 @@ type report struct {
 
 func reportOf(err error) report {
 	r := report{roamcard.ReportOf(err), err.Error(), exitCode(err)}
+	if without, ok := errors.AsType[undelivered](err); ok {
+		r.Code, r.Detail, r.IdempotencyKey, r.OrderID = "not_delivered", without.Error(), without.key, without.order.GetOrderId()
+		if roamcard.StatusOf(without.order) == roamcard.OrderOperatorReview {
+			r.NextAction = "poll_order"
+		} else {
+			r.NextAction = "use_another_key"
+		}
+	}
 	switch {
 	case errors.Is(err, errUsage):
 		r.Code, r.NextAction = "usage", "read_help"
@@ -121,6 +129,7 @@ func advice(r report) string {
 		"sign_in":            "run it again; it signs in again",
 		"contact_support":    "ask the service's operators, with the request's id",
 		"fund_wallet":        "send USDC on Base to the wallet: roamcard wallet address",
+		"use_another_key":    "buy it under another key; what was paid under this one is back, or was never taken",
 		"read_help":          "see the same command with --help",
 		"set_operator_token": "set ROAMCARD_OPERATOR_TOKEN, or the file in its _FILE, to a token that may do this",
 		"set_clock":          "set this computer's clock",

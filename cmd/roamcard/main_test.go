@@ -20,6 +20,7 @@ func TestErrorsHaveOneShape(t *testing.T) {
 	for code, err := range map[string]error{
 		"usage": fmt.Errorf("%w: no", errUsage), "not_ready": app.ErrNotReady, "books_differ": app.ErrDifference,
 		"failed":                 io.EOF,
+		"not_delivered":          undelivered{"key", &roamcardv1.Order{OrderId: "ord_1", Status: "refunded"}},
 		"denied_by_local_policy": &roamcard.PaymentError{Kind: roamcard.ErrPolicyDenied},
 		"order_not_found":        &roamcard.APIError{Status: 404, Code: "order_not_found", Fields: []string{"a: b"}},
 	} {

@@ -146,8 +146,8 @@ func (b *buyer) ordersResume() *cobra.Command {
 			for _, r := range all {
 				if r.Err != nil {
 					err = errors.Join(err, fmt.Errorf("%s under %q: %w", r.Operation, r.Key, r.Err))
-				} else if shown := b.resumed(cmd, r); shown != nil {
-					return shown
+				} else {
+					err = errors.Join(err, b.resumed(cmd, r))
 				}
 			}
 			return err
