@@ -115,6 +115,8 @@ func advice(r report) string {
 	switch r.Code {
 	case "payment_outcome_unknown":
 		return "" // its message has the advice
+	case "denied_by_local_policy":
+		return "if it is meant, raise --max, and --max-day, which caps all payments of 24 hours and is --max when absent"
 	case "card_already_exists":
 		return "use another wallet; one wallet owns one card"
 	case "http_404":

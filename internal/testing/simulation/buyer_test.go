@@ -84,7 +84,7 @@ func (b *buyer) live() {
 		ended = first.buy()
 	}
 	refused := (!ended || first.state == "") && !first.kept && !first.scarce() && !first.undecided()
-	if !first.odd && (refused || first.undelivered()) {
+	if !first.odd && (refused || ended && first.undelivered()) { // who waited long for float may have waited too short
 		b.world.unserved(first)
 	}
 	if first.state != "fulfilled" || first.path != "/api/card/purchase" || b.world.plan.byHand {

@@ -371,7 +371,7 @@ func (w *world) direct(stop chan<- struct{}) {
 		processes.Go(func() { w.hold(quiet) })
 	}
 	for i := range w.plan.operators {
-		processes.Go(func() { w.operate(i, quiet) })
+		buyers.Go(func() { w.operate(i, quiet) }) // what one has begun may end late
 	}
 	if w.plan.rotates {
 		processes.Go(func() { w.rotate(quiet) })
