@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/money/decimal"
 )
 
@@ -124,6 +125,11 @@ func (s *Server) recovered(what string, err *error) {
 func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, allowed string,
 	do doing[In, Out]) (out Out, err error) {
 	defer c.server.recovered(c.Params.Name, &err)
+	if broken, ok := errors.AsType[*roamcard.JournalError](c.server.Unusable); ok {
+		// Whoever deletes it forgets what was signed, and what a day's cap counts.
+		return out, advise("journal_unusable", "%v. Nothing works without it: ask the user to take it from a backup, and "+
+			"then to start this server again.", broken)
+	}
 	if c.server.Unusable != nil {
 		return out, advise("settings_unusable", "%v. Nothing works without them: ask the user to correct "+
 			"the file, or to delete it and let `roamcard mcp install` make another one, and then to start this server again.",

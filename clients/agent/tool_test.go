@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -144,6 +145,27 @@ func TestServerWithoutSettingsListsToolsAndRefusesCalls(t *testing.T) {
 		p := refusalOf(t, c, tool, map[string]any{})
 		if p.Code != "settings_unusable" || p.NextAction != askUser || !strings.Contains(p.Detail, "agent.json") ||
 			!strings.Contains(p.Detail, "roamcard mcp install") {
+			t.Errorf("%s: %+v", tool.Name, p)
+		}
+	}
+}
+
+// Who is told to delete a journal pays twice.
+func TestServerWithoutJournalAsksForABackup(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "journal.json")
+	if err := os.WriteFile(file, []byte(`{"vers`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, broken := roamcard.NewFileStore(file)
+	if broken == nil {
+		t.Fatal("half a journal is taken")
+	}
+	c := session(t, Config{Unusable: broken})
+	for _, tool := range toolsOf(t, c) {
+		p := refusalOf(t, c, tool, map[string]any{})
+		if p.Code != "journal_unusable" || p.NextAction != askUser || !strings.Contains(p.Detail, file) ||
+			!strings.Contains(p.Detail, "backup") || strings.Contains(p.Detail, "delete") {
 			t.Errorf("%s: %+v", tool.Name, p)
 		}
 	}

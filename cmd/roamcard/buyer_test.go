@@ -215,7 +215,8 @@ func (c customer) resumes(order string) {
 func (c customer) completes() {
 	c.t.Helper()
 	c.runs([]command{
-		{"__complete esim plans --country j", exitOK, "JP", ""},
+		{"__complete esim plans --country j", exitOK, "jp", ""},
+		{"__complete esim plans --country J", exitOK, "JP", ""},
 		{"__complete esim plans --type r", exitOK, "region", ""},
 		{"__complete esim buy ''", exitOK, " USD\n", ""},
 		{"__complete card balance ''", exitOK, "\tACTIVE ", ""},

@@ -158,18 +158,21 @@ func (b *buyer) completePlans(
 	})(cmd, args, typed)
 }
 
-// completeCountries proposes the countries of the catalogue.
+// completeCountries proposes the countries of the catalogue, in small letters to who types them: shells compare.
 func (b *buyer) completeCountries(
 	cmd *cobra.Command, args []string, typed string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return b.asking(func(ctx context.Context, client *roamcard.Client) []cobra.Completion {
 		return eachPlan(client.Plans.List(ctx, "", ""), func(p *roamcardv1.EsimPlan) (found []cobra.Completion) {
 			for _, country := range p.GetCountryCodes() {
+				if typed != strings.ToUpper(typed) {
+					country = strings.ToLower(country)
+				}
 				found = append(found, proposal(country, "")...)
 			}
 			return found
 		})
-	})(cmd, args, strings.ToUpper(typed))
+	})(cmd, args, typed)
 }
 
 func eachPlan(
