@@ -47,6 +47,8 @@ type Config struct {
 	// tools and refuses every call with it: a client that only sees a process end knows nothing. The other members may
 	// then be missing, but for Log.
 	Unusable error
+	// SettingsFile is where the settings are, for what a person is asked to type; empty where they are looked for anyway.
+	SettingsFile string
 	// Reread reads the settings again, before each purchase; nil means that they stay as they are.
 	Reread func() (Settings, error)
 	// OpenSigner returns the wallet's signer, or nil without an error if there is none. It is called when a tool first

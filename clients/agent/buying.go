@@ -249,7 +249,7 @@ func says(r *sdk.ElicitResult) bool {
 func (s *Server) declined(key string) error {
 	p := advise(codeApprovalDeclined, "The user did not approve the payment. Do not repeat it unless the user asks "+
 		"for it. If the user saw no question, they can run `%s` in a terminal, and then repeat this call.",
-		approveCommand(key))
+		s.approveCommand(key))
 	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }
@@ -299,7 +299,7 @@ func (s *Server) ask(t Terms, why string) error {
 	key := t.Key
 	p := advise(codeApprovalNeeded, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
 		"`%s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
-		why, t.Price(), approveCommand(key), int(approvalFor/time.Minute))
+		why, t.Price(), s.approveCommand(key), int(approvalFor/time.Minute))
 	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }

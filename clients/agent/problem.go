@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -102,6 +103,9 @@ func (s *Server) kindOf(err error) *Problem {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return problem("service_unreachable", waitAndCall, "The service did not answer in time.")
+	}
+	if away, ok := errors.AsType[net.Error](err); ok {
+		return problem("service_unreachable", waitAndCall, "The service cannot be reached: %v", away)
 	}
 	return problem("failed", waitAndCall, "%v", err)
 }
@@ -244,9 +248,13 @@ func shellWord(text string) string {
 }
 
 // approveCommand is what a person types to approve a purchase.
-func approveCommand(key string) string {
-	if strings.HasPrefix(key, "-") {
-		return "roamcard approve -- " + shellWord(key) // it is no flag
+func (s *Server) approveCommand(key string) string {
+	command := "roamcard approve "
+	if s.SettingsFile != "" {
+		command += "--config " + shellWord(s.SettingsFile) + " "
 	}
-	return "roamcard approve " + shellWord(key)
+	if strings.HasPrefix(key, "-") {
+		command += "-- " // it is no flag
+	}
+	return command + shellWord(key)
 }

@@ -147,11 +147,11 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	s.settings.Mode = roamcard.HumanApproval
 	a := s.serve("", nil)
 	buy := func() told { return a.call("buy_card", map[string]any{"purchaseKey": "it's mine"}) }
-	if got := buy(); got.Code != "approval_needed" || !strings.Contains(got.Detail, `roamcard approve 'it'\''s mine'`) ||
-		!got.SafeToPayAgain {
+	file := s.settingsFile()
+	if got := buy(); got.Code != "approval_needed" || !got.SafeToPayAgain ||
+		!strings.Contains(got.Detail, `roamcard approve --config '`+file+`' 'it'\''s mine'`) {
 		t.Fatalf("%+v", got)
 	}
-	file := s.settingsFile()
 	approve := func(answer string) (string, error) {
 		cmd := s.command("", "approve", "it's mine", "--config", file)
 		line := "exec '" + strings.Join(cmd.Args[:2], "' '") + `' "it's mine" --config '` + file + "'"

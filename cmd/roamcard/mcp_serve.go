@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +54,15 @@ func (b *buyer) agentConfig(cmd *cobra.Command, file string) (agent.Config, erro
 	if err != nil {
 		return agent.Config{}, err
 	}
+	elsewhere := first(file, os.Getenv("ROAMCARD_AGENT_CONFIG")) // a person's shell does not know of it
+	if elsewhere != "" {
+		if elsewhere, err = filepath.Abs(path); err != nil {
+			return agent.Config{}, err
+		}
+	}
 	return agent.Config{
-		Settings: settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
+		SettingsFile: elsewhere,
+		Settings:     settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
 		OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
 		Presenter: presenterOf(settings),
 	}, nil
