@@ -271,6 +271,17 @@ func Resolved(transaction string, logIndex uint, amount money.USDC, to Account) 
 	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{UnmatchedFunds, amount}, Entry{to, -amount})
 }
 
+// SentBack resolves such money by a refund that the chain shows. What of it did not go back is nobody's any more: the
+// goods that it bought, of which the records are lost, were returned for less. What went back beyond it is of others.
+func SentBack(transaction string, logIndex uint, amount, back money.USDC) Posting {
+	p := Resolved(transaction, logIndex, min(amount, back), Treasury)
+	if kept := amount - back; kept > 0 {
+		p.Entries[0].Amount = amount
+		p.Entries = append(p.Entries, Entry{Donations, -kept})
+	}
+	return p
+}
+
 // OfTransfer names the postings that a transfer, "0x…/5", may have in addition to those of an order that it pays.
 func OfTransfer(transfer string) []ID {
 	return []ID{idOf(KindUnmatched, transfer), idOf(KindMatched, transfer), idOf(KindResolved, transfer)}

@@ -55,6 +55,18 @@ func TestEveryPostingBalances(t *testing.T) {
 			[]Posting{Settled("o", 25_000_000), Refunded("o", 25_000_000)},
 			map[Account]money.USDC{Treasury: 0, Customer("o"): 0},
 		},
+		"a lost payment that went back": {
+			[]Posting{Unmatched("0xaa", 7, 5), SentBack("0xaa", 7, 5, 5)},
+			map[Account]money.USDC{Treasury: 0, UnmatchedFunds: 0},
+		},
+		"a lost payment of which a part went back": {
+			[]Posting{Unmatched("0xaa", 7, 5), SentBack("0xaa", 7, 5, 3)},
+			map[Account]money.USDC{Treasury: 2, UnmatchedFunds: 0, Donations: -2},
+		},
+		"a lost payment that went back with others": {
+			[]Posting{Unmatched("0xaa", 7, 5), SentBack("0xaa", 7, 5, 8)},
+			map[Account]money.USDC{Treasury: 0, UnmatchedFunds: 0},
+		},
 		"an unmatched transfer": {
 			[]Posting{Unmatched("0xaa", 7, 1)},
 			map[Account]money.USDC{Treasury: 1, UnmatchedFunds: -1},

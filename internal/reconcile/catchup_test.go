@@ -301,8 +301,8 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	}
 }
 
-// TestRefundIsOfThePaymentThatItsNonceNames: of two payments of one wallet and amount the later one went back. A refund
-// of a payment that an order has is that order's to find.
+// TestRefundIsOfThePaymentThatItsNonceNames: of two payments of one wallet and amount the later one went back, all of it
+// or what goods that were given back were worth. A refund of a payment that an order has is that order's to find.
 func TestRefundIsOfThePaymentThatItsNonceNames(t *testing.T) {
 	first, second := moved(1, 410, ada, 25), moved(2, 420, ada, 25)
 	refundOf := func(of Transfer) Payout {
@@ -311,11 +311,20 @@ func TestRefundIsOfThePaymentThatItsNonceNames(t *testing.T) {
 		return p
 	}
 	third := moved(3, 430, ada, 25)
+	partOf := func(of Transfer) Payout {
+		p := refundOf(of)
+		p.Value = 19
+		return p
+	}
+	moreThan := refundOf(second)
+	moreThan.Value = 31 // a card's, with what was loaded on it later
 	for name, s := range map[string]struct {
 		back Payout
 		want []RefundedTransfer
 	}{
 		"the second":            {refundOf(second), []RefundedTransfer{{second, refundOf(second).Transfer}}},
+		"a part of the second":  {partOf(second), []RefundedTransfer{{second, partOf(second).Transfer}}},
+		"more than the second":  {moreThan, []RefundedTransfer{{second, moreThan.Transfer}}},
 		"one that an order has": {refundOf(third), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,6 +362,7 @@ func TestOnePayoutSendsOneTransferBack(t *testing.T) {
 		"the later one has resolved one": {
 			[]SentBack{{To: ada, Value: 25, In: later.Transaction}}, []Payout{out, later}, []Transfer{out.Transfer},
 		},
+		"it has resolved one of another amount": {[]SentBack{{To: ada, Value: 31, In: out.Transaction}}, []Payout{out}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &past{

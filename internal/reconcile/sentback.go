@@ -101,7 +101,7 @@ func (c *CatchUp) withoutResolved(ctx context.Context, payouts []Payout) ([]Payo
 	left := slices.Clone(payouts)
 	for _, r := range resolved {
 		for i, p := range left {
-			if p.To != r.To || p.Value != r.Value {
+			if p.To != r.To || r.In.IsZero() && p.Value != r.Value {
 				continue
 			}
 			by, err := c.isBy(ctx, r, p)
@@ -138,7 +138,8 @@ func receiversOf(payouts []Payout) (all []x402.Address) {
 	return all
 }
 
-// matchRefunds finds for each payout the earlier transfer that it sends back: the one whose refund has its nonce, or
+// matchRefunds finds for each payout the earlier transfer that it sends back: the one whose refund has its nonce,
+// whatever went back of it (a supplier keeps a part of an eSIM's price, a merchant has one of what was on a card), or
 // else the oldest one of its receiver with the same amount.
 func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
 	var back []RefundedTransfer
@@ -146,7 +147,7 @@ func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
 	match := func(p Payout, is func(Transfer) bool) bool {
 		oldest := -1
 		for i, t := range open {
-			if !taken[i] && t.From == p.To && t.Value == p.Value && t.before(p.Transfer) && is(t) &&
+			if !taken[i] && t.From == p.To && t.before(p.Transfer) && is(t) &&
 				(oldest < 0 || t.before(open[oldest])) {
 				oldest = i
 			}
@@ -166,7 +167,7 @@ func matchRefunds(open []Transfer, payouts []Payout) []RefundedTransfer {
 		}
 	}
 	for _, p := range others {
-		match(p, func(Transfer) bool { return true })
+		match(p, func(t Transfer) bool { return t.Value == p.Value })
 	}
 	return back
 }

@@ -94,6 +94,8 @@ type RefundedTransfer struct {
 // may have posted yet.
 func (b RefundedTransfer) Postings() []ledger.Posting {
 	t := b.Arrived
-	unmatched := ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value)
-	return append([]ledger.Posting{unmatched}, RefundedByHand.Postings(t)...)
+	of := t.Transaction.String()
+	return []ledger.Posting{
+		ledger.Unmatched(of, t.LogIndex, t.Value), ledger.SentBack(of, t.LogIndex, t.Value, b.Back.Value),
+	}
 }

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -766,6 +767,19 @@ func TestLostRefundIsFoundOnTheChain(t *testing.T) {
 	if n := broken(); n != 2 {
 		t.Errorf("a refund of less, which nobody knows, breaks %d rules", n)
 	}
+	of := r.chain.payouts[0]
+	paid, err := hex.DecodeString(dora[2:] + "0d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(append([]byte("roamcard refund v2"), paid...))
+	r.chain.used = append(r.chain.used, use{
+		Transaction: of.Transaction, LogIndex: of.LogIndex - 1, Payer: of.From, Nonce: "0x" + hex.EncodeToString(sum[:]),
+	})
+	if n := broken(); n != 0 {
+		t.Errorf("the payment's own refund, of less, breaks %d rules", n)
+	}
+	r.chain.used = r.chain.used[:len(r.chain.used)-1]
 	r.sentBack[0].Reason = "no place"
 	if n := broken(); n != 2 {
 		t.Errorf("a refund that is not there, and one that nobody knows, break %d rules", n)

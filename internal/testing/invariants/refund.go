@@ -1,6 +1,8 @@
 package invariants
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -39,7 +41,8 @@ func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
 		credit, arrived := credits[parsePlace(b.Place)]
 		sent := false
 		for at, back := range payouts {
-			if arrived && !sent && at.tx == b.refund() && credit.Value == back.Value && same(credit.From, back.To) {
+			if arrived && !sent && at.tx == b.refund() && same(credit.From, back.To) &&
+				(credit.Value == back.Value || r.isItsRefund(credit, back)) {
 				sent = true
 				delete(payouts, at)
 			}
@@ -49,6 +52,28 @@ func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
 		}
 	}
 	return f
+}
+
+// isItsRefund reports whether a payout has the nonce of a payment's refund, which is the SHA-256 of "roamcard refund v2",
+// its payer and its nonce. Then it is the refund, whatever the goods were worth when they were given back.
+func (r *records) isItsRefund(credit transfer, back payout) bool {
+	uses := r.usesByNonce()
+	for _, u := range r.chain.used {
+		if !same(u.Transaction, credit.Transaction) || u.LogIndex+1 != credit.LogIndex || !same(u.Payer, credit.From) {
+			continue
+		}
+		of, err := hex.DecodeString(strings.TrimPrefix(u.Payer, "0x") + strings.TrimPrefix(u.Nonce, "0x"))
+		if err != nil {
+			continue
+		}
+		nonce := sha256.Sum256(append([]byte("roamcard refund v2"), of...))
+		for _, by := range uses[[2]string{lower(back.From), "0x" + hex.EncodeToString(nonce[:])}] {
+			if same(by.Transaction, back.Transaction) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // refundsAreProven follows every refund from its row to the chain and to the order, and back.
