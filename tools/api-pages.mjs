@@ -115,7 +115,7 @@ const caller = (operation) => {
   const ways = (operation.security ?? []).map((way) => {
     const [[kind, roles]] = Object.entries(way);
     const scope = operation['x-required-scope'];
-    if (kind === 'operatorBearer') return roles[0] ?? 'operator';
+    if (kind === 'operatorKey') return roles[0] ?? 'operator';
     if (kind === 'signInWithX') return '`SIGN-IN-WITH-X`';
     return kind === 'walletSession' ? `session${scope ? `, scope ${scope}` : ''}` : 'delivery token';
   });

@@ -37,6 +37,9 @@ func (a Admin) actions(item ReviewItem) []Action {
 	var all []Action
 	for _, d := range []Decision{DecideRefund, DecideRetry, DecideFulfilled} {
 		not := a.refusal(d)
+		if d == DecideRetry && o.RefundReason != "" {
+			not = onlyRefunded()
+		}
 		if o.Status != order.OperatorReview {
 			not = notInReview()
 		} else if d != DecideRetry && item.Pending != nil {
@@ -67,6 +70,10 @@ func (a Admin) refusal(d Decision) *fault.Fault {
 		return fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why)
 	}
 	return nil
+}
+
+func onlyRefunded() *fault.Fault {
+	return fault.New(fault.OrderOnlyRefunded, "The order was made only to bring its payment back.")
 }
 
 func notInReview() *fault.Fault {

@@ -284,6 +284,13 @@ func (a Admin) Decide(
 	if f := a.refusal(decision); f != nil {
 		return ReviewItem{}, f.About(string(id))
 	}
+	if decision == DecideRetry {
+		if of, err := a.Records.ReviewItem(ctx, id); err != nil {
+			return ReviewItem{}, toFault(err, "read the order")
+		} else if of.Order.RefundReason != "" {
+			return ReviewItem{}, onlyRefunded().About(string(id))
+		}
+	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {
 		if m.Postings, err = a.Postings(ctx, id); err != nil {

@@ -43,6 +43,7 @@ const (
 	FailureUnconfirmed       Code = "provider_failure_unconfirmed"
 	OrderNotInReview         Code = "order_not_in_review"
 	RefundUnavailable        Code = "refund_unavailable"
+	OrderOnlyRefunded        Code = "order_only_refunded"
 	TransferResolved         Code = "transfer_resolved"
 	TransferUnproven         Code = "transfer_unproven"
 	PayerBlacklisted         Code = "payer_blacklisted"
@@ -162,6 +163,8 @@ var catalogue = index(
 		"The provider has not confirmed a failure.", false, false, ContactSupport},
 	Kind{OrderNotInReview, http.StatusConflict, "The order does not wait for an operator.", false, false, FixRequest},
 	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
+	Kind{OrderOnlyRefunded, http.StatusConflict,
+		"The order was made only to bring its payment back: nothing is delivered for it.", false, false, FixRequest},
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 	Kind{FindingResolved, http.StatusConflict, "The finding has been resolved.", false, false, FixRequest},
 	Kind{VersionChanged, http.StatusConflict, "It has changed since the version that was read.", false, false, FixRequest},

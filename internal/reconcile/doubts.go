@@ -57,8 +57,8 @@ func (d Doubts) Unexplained(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// MaybeRefunded reports whether the same amount has since gone back to the payer of a transfer without a refund on
-// record: for an order in data that we have lost, or by hand.
+// MaybeRefunded reports whether the same amount, or any by its refund's nonce, has since gone back to the payer of a
+// transfer without a refund on record: for an order in data that we have lost, or by hand.
 func (d Doubts) MaybeRefunded(ctx context.Context, arrived payment.Arrived) (bool, error) {
 	head, err := d.Chain.Head(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d Doubts) MaybeRefunded(ctx context.Context, arrived payment.Arrived) (boo
 	}
 	for _, t := range back {
 		ours := t.From == arrived.Authorization.To || slices.Contains(d.Payers, t.From)
-		if !ours || t.Value != arrived.Authorization.Value {
+		if !ours || t.Value != arrived.Authorization.Value && t.Nonce != payment.RefundNonce(arrived.Authorization) {
 			continue
 		}
 		if known, err := d.Refund(ctx, t.From, t.Nonce); err != nil || !known {

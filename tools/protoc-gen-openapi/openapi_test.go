@@ -145,7 +145,7 @@ func TestAccessBecomesSecurity(t *testing.T) {
 		"/shelves/{shelfId}/get":  {},
 		"/shelves/{shelfId}/post": {object{"walletSession": []any{}}, object{"signInWithX": []any{}}},
 		"/pay/{orderId}/get":      {object{"deliveryToken": []any{}}, object{"walletSession": []any{}}},
-		"/sweep/post":             {object{"operatorBearer": []any{"admin"}}},
+		"/sweep/post":             {object{"operatorKey": []any{"admin"}}},
 	} {
 		t.Run(path, func(t *testing.T) { equal(t, at(t, paths, path+"/security"), want) })
 	}

@@ -68,7 +68,7 @@ func (p policy) security() ([]object, error) {
 		if p.Role == "" {
 			return nil, errors.New("its policy names no role")
 		}
-		return []object{{"operatorBearer": []string{role(p.Role)}}}, nil
+		return []object{{"operatorKey": []string{role(p.Role)}}}, nil
 	case "ACCESS_DELIVERY":
 		return append([]object{{"deliveryToken": []string{}}}, session...), nil
 	}

@@ -52,7 +52,7 @@ func (o operation) access(t *testing.T) string {
 		return "session"
 	case "deliveryToken walletSession", "deliveryToken signInWithX walletSession":
 		return "delivery"
-	case "operatorBearer":
+	case "operatorKey":
 		return "operator"
 	}
 	t.Fatalf("%s asks for %v, which the matrix does not know", o.OperationID, schemes)
@@ -442,7 +442,7 @@ func TestAccessMatrixExpectsDocumentedStatuses(t *testing.T) {
 	session := operation{OperationID: "X", Security: []map[string]any{{"walletSession": nil}}}
 	scoped := operation{OperationID: "Y", RequiredScope: "activity", Security: session.Security}
 	delivery := operation{OperationID: "D", Security: []map[string]any{{"deliveryToken": nil}, {"walletSession": nil}}}
-	operator := operation{OperationID: "Z", Security: []map[string]any{{"operatorBearer": nil}}}
+	operator := operation{OperationID: "Z", Security: []map[string]any{{"operatorKey": nil}}}
 	r := row{good: 200, other: 404}
 	got := map[string]int{}
 	for _, c := range m.callers() {

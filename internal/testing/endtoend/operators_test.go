@@ -252,7 +252,7 @@ func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	} {
 		got := w.send(get(path))
 		if text := string(got.body); strings.Contains(text, "/api/admin/orders") || strings.Contains(text, "DecideOrder") ||
-			strings.Contains(text, "operatorBearer") {
+			strings.Contains(text, "operatorKey") {
 			t.Errorf("%s names the operators' routes", path)
 		}
 	}

@@ -150,7 +150,7 @@ func (op operation) access() string {
 		return "payer"
 	}
 	for _, way := range []struct{ scheme, access string }{
-		{"operatorBearer", "operator"}, {"deliveryToken", "delivery"}, {"walletSession", "session"},
+		{"operatorKey", "operator"}, {"deliveryToken", "delivery"}, {"walletSession", "session"},
 	} {
 		for _, alternative := range op.Security {
 			if _, ok := alternative[way.scheme]; ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // operatorScheme is the security scheme of the operators' routes in the OpenAPI document.
-const operatorScheme = "operatorBearer"
+const operatorScheme = "operatorKey"
 
 // WithoutOperators is an OpenAPI document without the operators' routes, and without what only they use.
 func WithoutOperators(document []byte) ([]byte, error) {

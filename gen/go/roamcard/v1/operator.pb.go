@@ -9255,7 +9255,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xe2l\n" +
+	"\a_reason2\xf7l\n" +
 	"\x0fOperatorService\x12\xe6\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"\x93\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18D\n" +
 	"\rfee-jobs list\x123List the withdrawals of the issue fee, newest first\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xbe\x02\n" +
@@ -9295,8 +9295,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"\xab\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18i\n" +
 	"\vorders list\x12ZList orders, oldest first: those that wait for an operator, or those that the flags select\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\x98\x02\n" +
 	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"\xc2\x01\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x92\xb5\x18d\n" +
-	"\vorders show\x12KShow payments, refund, jobs, provider references and every move of an order\x1a\border_id\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xca\x05\n" +
-	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xf7\x04\x8a\xb5\x18\x95\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused:\x10approval_pendingX\x03\x92\xb5\x18\x82\x01\n" +
+	"\vorders show\x12KShow payments, refund, jobs, provider references and every move of an order\x1a\border_id\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xdf\x05\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\x8c\x05\x8a\xb5\x18\xaa\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x13order_only_refunded:\x0fversion_changed:\x16idempotency_key_reused:\x10approval_pendingX\x03\x92\xb5\x18\x82\x01\n" +
 	"\rorders refund\x12\"Refund an order in operator_review\x1a\border_id\"\raction=refund*&The payment is sent back to its payer.2\fInspectOrder\x92\xb5\x18]\n" +
 	"\forders retry\x125Let the delivery of an order in operator_review go on\x1a\border_id\"\faction=retry\x92\xb5\x18\xbb\x01\n" +
 	"\rorders fulfil\x12IEnd an order in operator_review as delivered, without asking the provider\x1a\border_id\"\x10action=fulfilled*5The order ends as delivered, and the payment is kept.2\fInspectOrder\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x9c\x03\n" +
