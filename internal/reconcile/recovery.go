@@ -207,6 +207,12 @@ func (r Recovery) Apply(ctx context.Context, p Plan, act order.OperatorContext) 
 	return p, errs
 }
 
+// isPrice reports whether an order can cost an amount: whole cents.
+func isPrice(amount money.USDC) bool {
+	_, exact := amount.Cents()
+	return exact
+}
+
 // owning names a kind that its owner may have one of.
 type owning struct {
 	kind  order.Kind
@@ -248,6 +254,8 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 		case slices.ContainsFunc(goods, func(g made) bool { return !g.Known && g.Note == "" && g.Costs(t.Value) > 0 }):
 			step.Act, step.Detail = ActReview,
 				"no order has it; a provider has goods of this price, and does not tell whose they are"
+		case !isPrice(t.Value):
+			step.Act, step.Detail = ActReview, "no order and no goods, and no price: send it back by hand, and resolve the transfer"
 		case r.Now().Sub(t.At) > r.RefundAfter:
 			step.Act, step.Detail = ActReturn, "no order and no goods, since "+t.At.UTC().Format(time.DateTime)
 		default:

@@ -240,6 +240,7 @@ func TestNothingIsSentToPayersWhoAreNotServed(t *testing.T) {
 	unknown := x402.Address{19: 0xcc}
 	s := &shelf{lost: losses{Unmatched: []Unmatched{
 		arrivedAt(7, 400, ada, 7_000_000), arrivedAt(8, 400, eve, 7_000_000), arrivedAt(9, 400, unknown, 7_000_000),
+		arrivedAt(10, 400, ada, 245_100), // which no order could cost
 	}}}
 	r := s.recovery()
 	r.Screen = func(_ context.Context, payer x402.Address) error {
@@ -262,7 +263,7 @@ func TestNothingIsSentToPayersWhoAreNotServed(t *testing.T) {
 	for _, step := range plan.Steps {
 		acts = append(acts, step.Act)
 	}
-	if diff := cmp.Diff([]Act{ActReturn, ActReview, ActReview}, acts); diff != "" || !plan.Open() {
+	if diff := cmp.Diff([]Act{ActReturn, ActReview, ActReview, ActReview}, acts); diff != "" || !plan.Open() {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	if len(s.returned) != 1 || s.returned[0].From != ada {
