@@ -77,7 +77,7 @@ type Server struct {
 	states   *states
 	jobs     *jobs
 	resumed  sync.Once
-	showing  atomic.Bool
+	window   atomic.Pointer[window]
 
 	mu     sync.Mutex
 	opened *opening

@@ -28,7 +28,7 @@ type esimIn struct {
 }
 
 func (s *Server) showCard(ctx context.Context, _ call, in cardIn) (Shown, error) {
-	return s.show(ctx, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
+	return s.show(ctx, "card "+in.CardID, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
 		id, err := s.oneCard(ctx, client, in.CardID, roamcard.CardActive)
 		if err != nil {
 			return roamcard.Presented{}, err
@@ -41,7 +41,7 @@ func (s *Server) showESIM(ctx context.Context, _ call, in esimIn) (Shown, error)
 	if in.OrderID == "" {
 		return Shown{}, problem("arguments_invalid", fixArguments, "orderId is empty")
 	}
-	return s.show(ctx, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
+	return s.show(ctx, "esim "+in.OrderID, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
 		return client.ESIM.Install(ctx, in.OrderID, s.Presenter)
 	})
 }
@@ -49,9 +49,23 @@ func (s *Server) showESIM(ctx context.Context, _ call, in esimIn) (Shown, error)
 // presenting shows something until it was seen or not.
 type presenting = func(context.Context, *roamcard.Client) (roamcard.Presented, error)
 
-// show shows something until its presenter ends, and answers in time: the window outlives the call. If the wallet opens
-// too late nothing is shown: nobody expects a window by then.
-func (s *Server) show(ctx context.Context, present presenting) (Shown, error) {
+// window shows one thing, until closed is closed.
+type window struct {
+	of     string
+	closed chan struct{}
+	// The rest is written before closed is closed.
+	seen roamcard.Presented
+	err  error
+	at   time.Time
+}
+
+// toldWithin is how long after a window has closed the next call for the same thing is told so, instead of opening
+// another one: the call that had opened it was answered before.
+const toldWithin = time.Minute
+
+// show shows something until its presenter ends, and answers in time: the window outlives the call, and another call
+// for the same thing waits for it, too. If the wallet opens too late nothing is shown: nobody expects a window by then.
+func (s *Server) show(ctx context.Context, of string, present presenting) (Shown, error) {
 	wait := time.NewTimer(answerWithin)
 	defer wait.Stop()
 	opening, cancel := context.WithTimeout(ctx, answerWithin)
@@ -63,33 +77,51 @@ func (s *Server) show(ctx context.Context, present presenting) (Shown, error) {
 		}
 		return Shown{}, err
 	}
-	type ended struct {
-		seen roamcard.Presented
-		err  error
-	}
-	if !s.showing.CompareAndSwap(false, true) {
+	w := s.windowOf(of, client, present)
+	if w.of != of {
 		return Shown{Reason: waiting}, nil // one window at a time: a model must not fill the screen
 	}
-	done := make(chan ended, 1)
-	s.jobs.spawn(func() {
-		var e ended
-		defer func() {
-			s.showing.Store(false)
-			done <- e
-		}()
-		defer s.recovered("show", &e.err)
-		if e.seen, e.err = present(s.jobs.ctx, client); e.err != nil {
-			s.Log.Warn("nothing was shown", slog.Any("error", e.err))
-		}
-	})
 	select {
-	case e := <-done:
-		return s.shown(e.seen, e.err)
+	case <-w.closed:
+		s.window.CompareAndSwap(w, nil) // it is told
+		return s.shown(w.seen, w.err)
 	case <-wait.C:
 		return Shown{Reason: waiting}, nil
 	case <-ctx.Done():
 		return Shown{}, ctx.Err() // which ends with the session, too
 	}
+}
+
+// windowOf is the window that is open, or one of the same thing whose end nobody was told, or else a new one.
+func (s *Server) windowOf(of string, client *roamcard.Client, present presenting) *window {
+	made := &window{of: of, closed: make(chan struct{})}
+	for {
+		last := s.window.Load()
+		if last != nil {
+			select {
+			case <-last.closed:
+				if last.of == of && s.Now().Sub(last.at) < toldWithin {
+					return last
+				}
+			default:
+				return last
+			}
+		}
+		if s.window.CompareAndSwap(last, made) {
+			break
+		}
+	}
+	s.jobs.spawn(func() {
+		defer func() {
+			made.at = s.Now()
+			close(made.closed)
+		}()
+		defer s.recovered("show", &made.err)
+		if made.seen, made.err = present(s.jobs.ctx, client); made.err != nil {
+			s.Log.Warn("nothing was shown", slog.Any("error", made.err))
+		}
+	})
+	return made
 }
 
 func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {

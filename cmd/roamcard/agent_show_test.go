@@ -64,7 +64,7 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 	}
 	look := func(tool string, arguments map[string]any, what string) []string {
 		t.Helper()
-		// A browser that takes its time is waited for by asking again, which may open a second window.
+		// A browser that takes its time is waited for by asking again.
 		got := a.call(tool, arguments)
 		until(t, func() bool {
 			if got.Reason == "waiting_for_user" {
@@ -85,7 +85,7 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 			}
 			return secret != nil
 		})
-		_ = os.Remove(window) // a second window may show the same once more
+		_ = os.Remove(window)
 		// Everybody on the machine can read a command line.
 		if !strings.Contains(command, " file:///") || strings.Contains(command, strings.TrimPrefix(address, "http://")) {
 			t.Errorf("the browser was started by %s and showed %s", command, address)
