@@ -34,6 +34,8 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 	c.looksForAPlan()
 	travel := c.orders(command{"esim buy --key travel --yes --max 130", exitOK, "esim", "Install it with: roamcard esim"})
 	c.usesItsEsim(travel)
+	back := c.orders(command{"esim buy --key back --yes --max 130", exitOK, "esim", ""})
+	c.runs([]command{{"esim cancel " + back + " --yes", exitOK, "cancellation", ""}})
 	more := c.orders(command{
 		"esim topup " + travel + " --key more-data --yes --max 130", exitOK, "esim_topup", "Settled in 0x",
 	})
@@ -251,6 +253,7 @@ func (c customer) usesItsEsim(order string) {
 		{"esim install " + order, exitUsage, "", "no terminal"},
 		{"esim install " + order + " --json", exitOK, `"lpa": "LPA:1$`, ""},
 		{"esim rotate-token " + order, exitUsage, "", "no terminal"},
+		{"esim cancel " + order, exitUsage, "", "say --yes"},
 		{"esim rotate-token ord_none --json", exitFailure, "", "order_not_found"},
 		{"esim rotate-token " + order + " --json", exitOK, `"token": "edt_`, ""},
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -163,12 +164,28 @@ func showProfile(w io.Writer, p *roamcardv1.EsimProfile) {
 }
 
 func (b *buyer) esimCancel() *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	cmd := &cobra.Command{
 		Use: "cancel ORDER", Args: oneArg, Short: "Give an eSIM that was never installed back, for a refund",
 		ValidArgsFunction: firstArg(b.completeOrders),
 		Long: "The supplier is asked to take the eSIM back. Once it has, what it grants is refunded on chain to the\n" +
 			"payer. It continues by itself: `roamcard esim profile ORDER` says how far it is.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			if !yes {
+				const why = "Nobody can use the eSIM after that, and only what its supplier credits is refunded."
+				about := func(w io.Writer) error {
+					o, err := client.Orders.Get(cmd.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+					orderText(columns, o)
+					return columns.Flush()
+				}
+				if err := sure(cmd, why, about); err != nil {
+					return err
+				}
+			}
 			c, err := client.ESIM.Cancel(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -176,6 +193,8 @@ func (b *buyer) esimCancel() *cobra.Command {
 			return b.show(cmd, c, func(w io.Writer) { showCancellation(w, c) })
 		}),
 	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask first")
+	return cmd
 }
 
 func showCancellation(w io.Writer, c *roamcardv1.EsimCancellation) {

@@ -358,18 +358,26 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 	if o.GetIrreversible() == "" || o.yes {
 		return nil
 	}
+	return sure(cmd, o.GetIrreversible(), func(w io.Writer) error {
+		fmt.Fprintf(w, "%s %s\n", o.GetName(), strings.Join(cmd.Flags().Args(), " "))
+		if o.GetPreview() == "" {
+			return nil
+		}
+		return o.preview(cmd.Context(), cmd.ErrOrStderr(), client, req)
+	})
+}
+
+// sure shows what cannot be taken back, and asks whether to go on. Without a person at a terminal it takes --yes.
+func sure(cmd *cobra.Command, why string, show func(io.Writer) error) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !terminal(in) {
-		return fmt.Errorf("%w: %s Nobody is here to be asked: say --yes", errUsage, o.GetIrreversible())
+		return fmt.Errorf("%w: %s Nobody is here to be asked: say --yes", errUsage, why)
 	}
 	w := printable{cmd.ErrOrStderr()}
-	fmt.Fprintf(w, "%s %s\n", o.GetName(), strings.Join(cmd.Flags().Args(), " "))
-	if o.GetPreview() != "" {
-		if err := o.preview(cmd.Context(), cmd.ErrOrStderr(), client, req); err != nil {
-			return err
-		}
+	if err := show(w); err != nil {
+		return err
 	}
-	fmt.Fprintf(w, "%s Go on? [y/N] ", o.GetIrreversible())
+	fmt.Fprintf(w, "%s Go on? [y/N] ", why)
 	answer, err := readLine(cmd.Context(), in)
 	if cmd.Context().Err() != nil {
 		return errDeclined // interrupted
