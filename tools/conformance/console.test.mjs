@@ -374,6 +374,7 @@ test("a keyboard alone signs in, finds, decides and signs out; German is spoken"
   await says(tab, "Diese Tastenkürzel");
   await looked(tab, notes, "shortcuts");
   await tab.keyboard.press("Escape");
+  await tab.waitForFunction(() => document.activeElement !== document.body, { timeout });
   await tab.waitForFunction(() => !document.querySelector("dialog"));
   await until("the row", async () => {
     await tab.keyboard.press("j");

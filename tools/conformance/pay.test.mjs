@@ -57,6 +57,7 @@ test("a link is paid with one signature, and the page follows it to the delivery
   await press(tab, "Test wallet");
   await says(tab, "USDC available");
   await looked(tab, notes, "connected");
+  await tab.waitForFunction(() => document.activeElement !== document.body, { timeout });
   await press(tab, "Pay $");
   await says(tab, "The eSIM is ready to install.");
   await looked(tab, notes, "delivered");

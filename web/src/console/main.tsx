@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { keepFocus } from "../lib/focus.js";
 import { texts } from "../lib/text.js";
 import { Failure } from "./parts.js";
 import { Session } from "./session.js";
@@ -10,6 +11,7 @@ const place = document.querySelector("#page")!;
 document.documentElement.lang = texts.lang;
 document.title = texts.documentTitle(t.console);
 place.replaceChildren();
+keepFocus();
 const session: Session = new Session(show);
 show();
 

@@ -39,7 +39,8 @@ export function noticeOf(error: unknown): Notice {
   if (error instanceof ApiError && error.status === 402)
     return { kind: "rejected", detail, requestId, retryAt: error.retryAt };
   if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
-  if (error instanceof PaymentError || error instanceof WalletError) return { kind: "walletFailed" };
+  if (error instanceof PaymentError || error instanceof WalletError || walletCode(error) !== undefined)
+    return { kind: "walletFailed" };
   return { kind: "failed" };
 }
 

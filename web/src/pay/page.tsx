@@ -197,7 +197,7 @@ function Closed({ state: { order } }: { state: State }) {
       </section>
     );
   const [done, ended] = [status === "fulfilled", outcomeOf(status)];
-  const text = done ? `${deliveredOf(order?.kind)} ${t.deliveredText}` : t.paidText;
+  const text = done ? `${t.stepDelivered}. ${t.deliveredText}` : t.paidText; // it may have been given back since
   return (
     <section class="do">
       {ended ?? <Message tone="good" title={t.paidElsewhere} text={text} />}

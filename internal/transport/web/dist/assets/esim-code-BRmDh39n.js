@@ -1,0 +1,1 @@
+export{t as EsimCode}from"./esim-code-CrdaW-DN.js";

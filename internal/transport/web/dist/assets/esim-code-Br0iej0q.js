@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-Dvh4yPHc.js";

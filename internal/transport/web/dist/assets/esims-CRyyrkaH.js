@@ -1,0 +1,1 @@
+export{t as EsimsView}from"./esims-DJ3z_cgD.js";

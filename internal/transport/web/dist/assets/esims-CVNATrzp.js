@@ -1,1 +1,0 @@
-export{t as EsimsView}from"./esims-DlN1LbQK.js";
