@@ -282,7 +282,7 @@ func (c *Checkout) checkUnspent(ctx context.Context, o order.Order) error {
 	if c.Unexplained == nil {
 		return nil
 	}
-	unexplained, err := c.Unexplained(ctx)
+	unexplained, err := c.Unexplained(ctx, o.Owner)
 	if err != nil {
 		return fmt.Errorf("compare with the providers: %w", err)
 	}

@@ -217,8 +217,9 @@ type Config struct {
 	// OfferSignIn makes what a challenge says of x402's extension sign-in-with-x, for the resource at a URL. Nil offers
 	// none.
 	OfferSignIn func(url string) auth.RequestOffer
-	// Unexplained reports whether a provider has goods that no order of ours explains. Nil disables the check.
-	Unexplained func(ctx context.Context) (bool, error)
+	// Unexplained reports whether a provider has goods that no order of ours explains, and that may be a payer's. Nil
+	// disables the check.
+	Unexplained func(ctx context.Context, payer x402.Address) (bool, error)
 	// MaybeRefunded reports whether a transfer may have been refunded without a record. Nil disables the check.
 	MaybeRefunded func(ctx context.Context, a payment.Arrived) (bool, error)
 	// BlockTime is the time of a block. Nil assumes that a transfer without a time is a day old.

@@ -34,17 +34,20 @@ type DoubtsChain interface {
 }
 
 // Unexplained reports whether a provider has goods that no order of ours explains: those of an order in data that we
-// have lost, which an unmatched transfer may have paid for.
-func (d Doubts) Unexplained(ctx context.Context) (bool, error) {
+// have lost, which an unmatched transfer of a payer may have paid for. Goods of which it is known that they are somebody
+// else's do not count.
+func (d Doubts) Unexplained(ctx context.Context, payer x402.Address) (bool, error) {
 	for _, p := range d.Products {
 		made, err := p.Made(ctx)
 		if err != nil {
 			const detail = "A provider does not answer. Nothing was claimed; repeat the same request."
 			return false, errors.Join(err, fault.New(fault.DependencyDown, detail))
 		}
-		refs := make([]uuid.UUID, len(made))
-		for i, g := range made {
-			refs[i] = g.Reference
+		var refs []uuid.UUID
+		for _, g := range made {
+			if others := g.Known && g.Owner != payer || g.Note != "" && g.Note != order.BuyerOf(payer); !others {
+				refs = append(refs, g.Reference)
+			}
 		}
 		explained, err := d.Explains(ctx, p.Kind(), refs)
 		if err != nil {

@@ -20,6 +20,7 @@ type maker struct {
 	reconcile.Product
 	kind order.Kind
 	refs []uuid.UUID
+	note string
 	err  error
 }
 
@@ -28,7 +29,7 @@ func (m maker) Kind() order.Kind { return m.kind }
 // Made implements reconcile.Product.
 func (m maker) Made(context.Context) (all []order.Goods, err error) {
 	for _, ref := range m.refs {
-		all = append(all, order.Goods{Kind: m.kind, Reference: ref})
+		all = append(all, order.Goods{Kind: m.kind, Reference: ref, Note: m.note})
 	}
 	return all, m.err
 }
@@ -53,9 +54,16 @@ func TestGoodsOfNoOrderAreADoubt(t *testing.T) {
 		"no order's": {
 			[]reconcile.Product{maker{kind: "a"}, maker{kind: "b", refs: []uuid.UUID{known, unknown}}}, true, false,
 		},
+		"a note of somebody else": {
+			[]reconcile.Product{maker{kind: "a", refs: []uuid.UUID{unknown}, note: order.BuyerOf(x402.Address{7})}}, false, false,
+		},
+		"the payer's note": {
+			[]reconcile.Product{maker{kind: "a", refs: []uuid.UUID{unknown}, note: order.BuyerOf(x402.Address{1})}}, true, false,
+		},
 		"a provider that fails": {[]reconcile.Product{maker{kind: "a", err: errors.New("down")}}, false, true},
 	} {
-		got, err := reconcile.Doubts{Products: c.products, Explains: explains}.Unexplained(t.Context())
+		got, err := reconcile.Doubts{Products: c.products, Explains: explains}.Unexplained(t.Context(),
+			x402.Address{1})
 		if got != c.doubt || (err != nil) != c.down || c.down && fault.Of(err) != fault.DependencyDown {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -330,7 +330,7 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 }
 
 // unexplained compares the shop's books with its issuer's.
-func (s *Shop) unexplained(ctx context.Context) (bool, error) {
+func (s *Shop) unexplained(ctx context.Context, _ x402.Address) (bool, error) {
 	var made []uuid.UUID
 	for _, ref := range s.Issuer.Opened() {
 		made = append(made, uuid.UUID(ref))
