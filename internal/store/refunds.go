@@ -37,6 +37,28 @@ func (o Orders) Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]paym
 	return found, nil
 }
 
+// SignedRefunds are the sums of the refunds that are signed and not paid, by the treasury that has signed them.
+func (o Orders) SignedRefunds(ctx context.Context) (map[x402.Address]money.USDC, error) {
+	var rows []struct {
+		Treasury string
+		Sum      money.USDC
+	}
+	err := o.s.ent.Refund.Query().Where(entrefund.StatusEQ(entrefund.StatusSigned)).
+		GroupBy(entrefund.FieldTreasury).Aggregate(ent.Sum(entrefund.FieldValue)).Scan(ctx, &rows)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	due := map[x402.Address]money.USDC{}
+	for _, row := range rows {
+		treasury, err := x402.ParseAddress(row.Treasury)
+		if err != nil {
+			return nil, fmt.Errorf("treasury of a signed refund: %w", err)
+		}
+		due[treasury] = row.Sum
+	}
+	return due, nil
+}
+
 // SignRefund implements settlement.RefundStore. It checks the earlier window, so that the second of two concurrent
 // signatures fails.
 func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error {

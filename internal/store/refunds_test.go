@@ -100,13 +100,21 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 		t.Error("fulfilled while the refund is out")
 	}
 	other, fence := paidOrder(t, s, "k2", order.Provisioning, order.RefundPending)
+	first := r.Authorization
 	r = signedRefund(other, 1000)
 	if err := s.Orders().SignRefund(t.Context(), fence, r, nil); err != nil {
 		t.Fatal(err)
 	}
+	due, err := s.Orders().SignedRefunds(t.Context())
+	if want := first.Value + r.Authorization.Value; err != nil || len(due) != 1 || due[first.From] != want {
+		t.Errorf("signed refunds of %v, want %s: %v", due, want, err)
+	}
 	if err := errOf(s.Orders().MarkRefundDead(t.Context(), fence, r,
 		move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
+	}
+	if due, err = s.Orders().SignedRefunds(t.Context()); err != nil || due[first.From] != first.Value {
+		t.Errorf("signed refunds of %v once one is dead: %v", due, err)
 	}
 	if err := s.Admin().Decide(t.Context(), decided(other, order.Fulfilled, ann), ann); err != nil {
 		t.Errorf("decide: %v", err)

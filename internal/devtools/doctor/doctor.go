@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -157,7 +158,38 @@ func examineChain(ctx context.Context, cfg app.Config) []finding {
 	if !cfg.TreasuryKey.IsZero() {
 		out = append(out, examineTreasury(ctx, cfg, ch))
 	}
-	return out
+	return append(out, examineRefunds(ctx, cfg, ch)...)
+}
+
+// examineRefunds fails for each treasury, also a former one, that has signed more refunds than it holds.
+func examineRefunds(ctx context.Context, cfg app.Config, on *chain.Chain) (all []finding) {
+	s, err := store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
+	})
+	if err != nil {
+		return nil // which is said elsewhere
+	}
+	defer s.Close()
+	due, err := s.Orders().SignedRefunds(ctx)
+	if err != nil {
+		return nil
+	}
+	for treasury, sum := range due {
+		holds, err := on.Balance(ctx, treasury)
+		all = append(all, refundsOf(treasury, sum, holds, err))
+	}
+	slices.SortFunc(all, func(a, b finding) int { return cmp.Compare(a.Detail, b.Detail) })
+	return all
+}
+
+// refundsOf says whether what a treasury holds is enough for what it has signed.
+func refundsOf(treasury x402.Address, due, holds money.USDC, err error) finding {
+	said := fmt.Sprintf("%s has signed refunds of %s USDC and holds %s", treasury, due.Dollars(), holds.Dollars())
+	if err == nil && holds < due {
+		err = errors.New(said)
+	}
+	return verdictOf("refunds", said, err, "send USDC to it; refunds that are signed wait for it until the signature's hour "+
+		"is over, and are then signed by the treasury of now")
 }
 
 func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
