@@ -59,7 +59,10 @@ func (c *Checkout) arrived(ctx context.Context, a attempt, refused error, at pay
 		slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
 	if a.known != nil && a.known.Status != order.PaymentRequired {
-		return claim{}, refused // an order that takes no payment
+		if f, ok := fault.As(refused); ok { // the order takes no payment
+			refused = fault.New(f.Code, f.Detail+keptText).About(string(a.known.ID)).MoneyMoved()
+		}
+		return claim{}, refused
 	}
 	owner := a.known == nil || a.known.Owner == a.payer()
 	promised := c.promised(a, at.SettledAt)
@@ -105,8 +108,10 @@ func keptForPayer(err error) error {
 	if !ok || f.Status != http.StatusConflict {
 		return err
 	}
-	return fault.New(fault.TermsChanged, f.Detail+" The payment arrived anyway, and is kept for its payer.").MoneyMoved()
+	return fault.New(fault.TermsChanged, f.Detail+keptText).MoneyMoved()
 }
+
+const keptText = " The payment arrived anyway, and is kept for its payer."
 
 // proofRequired asks the sender of a payment whose money arrived to prove to be its payer, by signing another payment.
 func (c *Checkout) proofRequired(p Purchase, offer order.Offer) error {
