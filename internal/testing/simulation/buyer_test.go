@@ -213,6 +213,9 @@ func (b *buyer) repeatAll() {
 		if p.paid == "" || history.Ranks[p.state] < history.Ranks["fulfilled"] {
 			continue
 		}
+		if b.account != nil && p.emptied {
+			continue // no chain has what only proved who asks, and nobody can tell any more that an owner signed it
+		}
 		var t told
 		for range 5 {
 			var err error
