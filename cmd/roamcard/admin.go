@@ -81,8 +81,8 @@ func historyText(w io.Writer, history *roamcardv1.InspectOrderResponse) {
 		fmt.Fprintf(w, "payment\t%s %s %s\n", p.GetStatus(), p.GetTransaction(), p.GetDeadReason())
 	}
 	if r := history.GetRefund(); r != nil {
-		fmt.Fprintf(w, "refund\t%s, %s USDC from %s to %s, until %s %s\n", r.GetStatus(), micros(r.GetAmount()), r.GetTreasury(),
-			r.GetTo(), r.GetValidBefore().AsTime().Format("15:04:05"), r.GetTransaction())
+		fmt.Fprintf(w, "refund\t%s, %s USDC from %s to %s, until %s %s\n", r.GetStatus(), micros(r.GetAmount()),
+			r.GetTreasury(), r.GetTo(), r.GetValidBefore().AsTime().Format("15:04:05"), r.GetTransaction())
 	}
 	for _, j := range history.GetJobs() {
 		fmt.Fprintf(w, "job\t%s %s, attempt %d %s %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),

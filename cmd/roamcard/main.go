@@ -86,7 +86,8 @@ type report struct {
 func reportOf(err error) report {
 	r := report{roamcard.ReportOf(err), err.Error(), exitCode(err)}
 	if without, ok := errors.AsType[undelivered](err); ok {
-		r.Code, r.Detail, r.IdempotencyKey, r.OrderID = "not_delivered", without.Error(), without.key, without.order.GetOrderId()
+		r.Code, r.Detail = "not_delivered", without.Error()
+		r.IdempotencyKey, r.OrderID = without.key, without.order.GetOrderId()
 		if roamcard.StatusOf(without.order) == roamcard.OrderOperatorReview {
 			r.NextAction = "poll_order"
 		} else {

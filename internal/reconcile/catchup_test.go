@@ -301,8 +301,8 @@ func TestWhatWentBackPaysForNothing(t *testing.T) {
 	}
 }
 
-// TestRefundIsOfThePaymentThatItsNonceNames: of two payments of one wallet and amount the later one went back, all of it
-// or what goods that were given back were worth. A refund of a payment that an order has is that order's to find.
+// TestRefundIsOfThePaymentThatItsNonceNames: of two payments of one wallet and amount the later one went back, all of
+// it or what goods that were given back were worth. A refund of a payment that an order has is that order's to find.
 func TestRefundIsOfThePaymentThatItsNonceNames(t *testing.T) {
 	first, second := moved(1, 410, ada, 25), moved(2, 420, ada, 25)
 	refundOf := func(of Transfer) Payout {

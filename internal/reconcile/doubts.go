@@ -34,8 +34,8 @@ type DoubtsChain interface {
 }
 
 // Unexplained reports whether a provider has goods that no order of ours explains: those of an order in data that we
-// have lost, which an unmatched transfer of a payer may have paid for. Goods of which it is known that they are somebody
-// else's do not count.
+// have lost, which an unmatched transfer of a payer may have paid for. Goods that are known to be somebody else's do
+// not count.
 func (d Doubts) Unexplained(ctx context.Context, payer x402.Address) (bool, error) {
 	for _, p := range d.Products {
 		made, err := p.Made(ctx)

@@ -44,6 +44,9 @@ func TestGoodsOfNoOrderAreADoubt(t *testing.T) {
 		}
 		return true, nil
 	}
+	noted := func(buyer x402.Address) []reconcile.Product {
+		return []reconcile.Product{maker{kind: "a", refs: []uuid.UUID{unknown}, note: order.BuyerOf(buyer)}}
+	}
 	for name, c := range map[string]struct {
 		products []reconcile.Product
 		doubt    bool
@@ -54,13 +57,9 @@ func TestGoodsOfNoOrderAreADoubt(t *testing.T) {
 		"no order's": {
 			[]reconcile.Product{maker{kind: "a"}, maker{kind: "b", refs: []uuid.UUID{known, unknown}}}, true, false,
 		},
-		"a note of somebody else": {
-			[]reconcile.Product{maker{kind: "a", refs: []uuid.UUID{unknown}, note: order.BuyerOf(x402.Address{7})}}, false, false,
-		},
-		"the payer's note": {
-			[]reconcile.Product{maker{kind: "a", refs: []uuid.UUID{unknown}, note: order.BuyerOf(x402.Address{1})}}, true, false,
-		},
-		"a provider that fails": {[]reconcile.Product{maker{kind: "a", err: errors.New("down")}}, false, true},
+		"a note of somebody else": {noted(x402.Address{7}), false, false},
+		"the payer's note":        {noted(x402.Address{1}), true, false},
+		"a provider that fails":   {[]reconcile.Product{maker{kind: "a", err: errors.New("down")}}, false, true},
 	} {
 		got, err := reconcile.Doubts{Products: c.products, Explains: explains}.Unexplained(t.Context(),
 			x402.Address{1})

@@ -255,7 +255,8 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 			step.Act, step.Detail = ActReview,
 				"no order has it; a provider has goods of this price, and does not tell whose they are"
 		case !isPrice(t.Value):
-			step.Act, step.Detail = ActReview, "no order and no goods, and no price: send it back by hand, and resolve the transfer"
+			step.Act, step.Detail = ActReview,
+				"no order and no goods, and no price: send it back by hand, and resolve the transfer"
 		case r.Now().Sub(t.At) > r.RefundAfter:
 			step.Act, step.Detail = ActReturn, "no order and no goods, since "+t.At.UTC().Format(time.DateTime)
 		default:

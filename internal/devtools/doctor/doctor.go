@@ -188,8 +188,8 @@ func refundsOf(treasury x402.Address, due, holds money.USDC, err error) finding 
 	if err == nil && holds < due {
 		err = errors.New(said)
 	}
-	return verdictOf("refunds", said, err, "send USDC to it; refunds that are signed wait for it until the signature's hour "+
-		"is over, and are then signed by the treasury of now")
+	return verdictOf("refunds", said, err, "send USDC to it; what is signed waits for it until the signature's hour is "+
+		"over, and is then signed by the treasury of now")
 }
 
 func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) finding {

@@ -54,8 +54,8 @@ func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
 	return f
 }
 
-// isItsRefund reports whether a payout has the nonce of a payment's refund, which is the SHA-256 of "roamcard refund v2",
-// its payer and its nonce. Then it is the refund, whatever the goods were worth when they were given back.
+// isItsRefund reports whether a payout has the nonce of a payment's refund: the SHA-256 of "roamcard refund v2", the
+// payer and the payment's nonce. Then it is the refund, whatever the goods were worth when they were given back.
 func (r *records) isItsRefund(credit transfer, back payout) bool {
 	uses := r.usesByNonce()
 	for _, u := range r.chain.used {

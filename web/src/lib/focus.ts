@@ -1,8 +1,8 @@
 // Where the keyboard is: what has the focus may go away with what was done with it.
 
 /**
- * Keeps the focus on the page. Without it, browsers put it back to the top when the element that has it is removed: then
- * it goes to what was around it, or, when that was a dialog, to what had it before.
+ * Keeps the focus on the page. Without it, browsers put it back to the top when the element that has it is removed. It
+ * goes to what was around that, or, when that was a dialog, to what had it before.
  */
 export function keepFocus(): void {
   // The element and all around it, from the inside out, and the same of what had the focus before a dialog opened.
@@ -21,7 +21,8 @@ export function keepFocus(): void {
     path = next;
   });
   document.addEventListener("pointerdown", ({ target }) => {
-    if (target instanceof Element && !target.closest("a, button, input, select, textarea, summary, [tabindex]")) path = [];
+    const takes = "a, button, input, select, textarea, summary, [tabindex]";
+    if (target instanceof Element && !target.closest(takes)) path = [];
   });
   new MutationObserver(() => {
     const [last] = path;
