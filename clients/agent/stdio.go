@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,13 +14,13 @@ import (
 )
 
 // Stdio is the protocol over two streams. A request whose id the SDK could not give back as it came is refused: the SDK
-// reads numbers as float64 and cuts off their fractions, so that two requests would have answers of one id.
+// reads numbers as float64 and cuts off their fractions, so that two requests would have answers of one id. So is a line
+// that is no message, at which the SDK would end the session, and with it what a purchase is waited for.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &whole{out: out}
-	limited := &io.LimitedReader{R: in}
-	return &sdk.IOTransport{
-		Reader: &requests{Closer: in, limited: limited, decoder: json.NewDecoder(limited), refused: w}, Writer: w,
-	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, sdk.DefaultMaxLineLength)
+	return &sdk.IOTransport{Reader: &requests{Closer: in, lines: lines, refused: w}, Writer: w}
 }
 
 // whole keeps messages apart that are written at once.
@@ -40,8 +42,7 @@ func (w *whole) Write(p []byte) (int, error) {
 // requests are the messages that are passed on, each on a line.
 type requests struct {
 	io.Closer
-	limited *io.LimitedReader
-	decoder *json.Decoder
+	lines   *bufio.Scanner
 	refused io.Writer
 	line    []byte
 }
@@ -49,13 +50,15 @@ type requests struct {
 // Read implements io.Reader.
 func (r *requests) Read(p []byte) (int, error) {
 	for len(r.line) == 0 {
-		r.limited.N = sdk.DefaultMaxLineLength
-		var message json.RawMessage
-		if err := r.decoder.Decode(&message); err != nil {
-			if r.limited.N <= 0 {
+		if !r.lines.Scan() {
+			if errors.Is(r.lines.Err(), bufio.ErrTooLong) {
 				return 0, errors.New("the message is too long")
 			}
-			return 0, err
+			return 0, cmp.Or(r.lines.Err(), io.EOF)
+		}
+		message := bytes.TrimSpace(r.lines.Bytes())
+		if len(message) == 0 {
+			continue
 		}
 		line, err := r.pass(message)
 		if err != nil {
@@ -70,7 +73,10 @@ func (r *requests) Read(p []byte) (int, error) {
 
 // pass is what is passed on of a message or a batch: nothing of what is refused.
 func (r *requests) pass(message json.RawMessage) ([]byte, error) {
-	if message[0] == '[' {
+	switch {
+	case !json.Valid(message):
+		return nil, r.answer(json.RawMessage("null"), -32700, "The line is no JSON.")
+	case message[0] == '[':
 		var batch, passed []json.RawMessage
 		if err := json.Unmarshal(message, &batch); err != nil {
 			return nil, err
@@ -93,11 +99,26 @@ func (r *requests) pass(message json.RawMessage) ([]byte, error) {
 			}
 		}
 		return append(message, '\n'), nil
+	case !isMessage(message):
+		return nil, r.answer(json.RawMessage("null"), -32600, "The line is no message of JSON-RPC 2.0.")
 	}
 	if refused, err := r.refuse(message); refused || err != nil {
 		return nil, err
 	}
-	return append(message, '\n'), nil
+	return append(bytes.Clone(message), '\n'), nil
+}
+
+// isMessage reports whether the SDK takes a text for a message: a request, a notification or an answer.
+func isMessage(text json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	var version, method string
+	if json.Unmarshal(text, &m) != nil || json.Unmarshal(m["jsonrpc"], &version) != nil || version != "2.0" {
+		return false
+	}
+	if m["method"] != nil {
+		return json.Unmarshal(m["method"], &method) == nil && method != ""
+	}
+	return m["id"] != nil && (m["result"] != nil || m["error"] != nil)
 }
 
 // refuse answers a request whose id cannot be given back. Ids without a method are those of our own requests.
@@ -112,17 +133,21 @@ func (r *requests) refuse(message json.RawMessage) (refused bool, err error) {
 	if c := m.ID[0]; c == '{' || c == '[' || c == 't' || c == 'f' {
 		m.ID = json.RawMessage("null")
 	}
+	return true, r.answer(m.ID, -32600, "The id must be a string or a short integer.")
+}
+
+// answer answers what is refused.
+func (r *requests) answer(id json.RawMessage, code int, why string) error {
 	var answer bytes.Buffer
 	encoder := json.NewEncoder(&answer)
 	encoder.SetEscapeHTML(false)
-	err = encoder.Encode(map[string]any{
-		"jsonrpc": "2.0", "id": m.ID,
-		"error": map[string]any{"code": -32600, "message": "The id must be a string or a short integer."},
+	err := encoder.Encode(map[string]any{
+		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why},
 	})
 	if err == nil {
 		_, err = r.refused.Write(answer.Bytes())
 	}
-	return true, err
+	return err
 }
 
 var shortInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,14})$`)

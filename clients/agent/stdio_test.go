@@ -64,8 +64,23 @@ func TestLocalServerAnswersByTheCallersID(t *testing.T) {
 	if a := next(); string(a.ID) != "null" || a.Error == nil || a.Error.Code != -32600 {
 		t.Errorf("an id of another kind: %s %+v", a.ID, a.Error)
 	}
-	say(`{"jsonrpc":"2.0",` + "\n" + `"id":8,"method":"ping"}`)
+	// The protocol has each message on a line of its own. What is none ends nothing.
+	for _, c := range []struct {
+		line string
+		code int
+	}{
+		{"oops", -32700}, {`{"jsonrpc":"2.0",`, -32700}, {`"id":8,"method":"ping"}`, -32700}, {"5", -32600}, {"{}", -32600},
+		{`{"JSONRPC":"2.0","ID":8,"Method":"ping"}`, -32600}, {`{"jsonrpc":"2.0","id":8}`, -32600},
+		{`{"jsonrpc":"1.0","id":8,"method":"ping"}`, -32600}, {`{"jsonrpc":"2.0","id":8,"method":7}`, -32600},
+	} {
+		say(c.line)
+		if a := next(); string(a.ID) != "null" || a.Error == nil || a.Error.Code != c.code {
+			t.Errorf("%s: %s %+v", c.line, a.ID, a.Error)
+		}
+	}
+	say("")
+	say(`  {"jsonrpc":"2.0","id":8,"method":"ping"}  `)
 	if a := next(); string(a.ID) != "8" || a.Error != nil {
-		t.Errorf("on two lines: %s %+v", a.ID, a.Error)
+		t.Errorf("after all that: %s %+v", a.ID, a.Error)
 	}
 }
