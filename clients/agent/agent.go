@@ -78,6 +78,7 @@ type Server struct {
 	jobs     *jobs
 	resumed  sync.Once
 	window   atomic.Pointer[window]
+	asking   sync.Map // the keys of the purchases that a person is being asked about
 
 	mu     sync.Mutex
 	opened *opening

@@ -275,6 +275,12 @@ func (s *Server) elicit(ctx context.Context, c call, t Terms) (*Terms, error) {
 		return nil, s.ask(t, "This client cannot ask the user.")
 	}
 	if p := c.Session.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
+		if _, open := s.asking.LoadOrStore(t.Key, true); open {
+			p := problem("still_working", waitAndCall, "Another call has asked the user about this purchase.")
+			p.PurchaseKey, p.SafeToPayAgain = t.Key, !s.signed(t.Key)
+			return nil, p
+		}
+		defer s.asking.Delete(t.Key)
 		asked, err := c.Session.Elicit(ctx, form(t))
 		switch {
 		case err != nil:

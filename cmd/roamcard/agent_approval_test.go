@@ -64,6 +64,38 @@ func TestAgentAsksBeforeItSigns(t *testing.T) {
 	}
 }
 
+// TestAgentAsksOnceAboutAPurchase: calls at once for one purchase put one question to the user.
+func TestAgentAsksOnceAboutAPurchase(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	p := &person{answer: func() (*mcp.ElicitResult, error) {
+		close(asked)
+		<-answer
+		return yes()
+	}}
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	a := s.serveAt("2025-11-25", "", p.client())
+	buy := func() told { return a.call("buy_card", map[string]any{"purchaseKey": "k"}) }
+	first := make(chan told, 1)
+	go func() { first <- buy() }()
+	<-asked
+	for range 3 {
+		if got := buy(); got.Code != "still_working" || got.PurchaseKey != "k" {
+			t.Errorf("%+v", got)
+		}
+	}
+	close(answer)
+	if got := <-first; got.Failed {
+		t.Errorf("%+v", got)
+	}
+	a.settles("k")
+	s.paid(1, 2500)
+	if n := p.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 func TestAgentPaysNothingWhenDeclined(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() (*mcp.ElicitResult, error){
