@@ -119,6 +119,7 @@ var examples = map[string]string{
 	"roamcard mcp install":   "  roamcard mcp install --client claude --max 25.00 --max-day 50.00",
 	"roamcard admin tokens mint": "  roamcard admin tokens mint --name ada --role viewer --expires 720h " +
 		`--reason "joins the team"`,
+	"roamcard receipt verify":     "  roamcard receipt verify receipt.jws --origin https://roamcard.example",
 	"roamcard admin audit export": "  roamcard admin audit export --format csv",
 	"roamcard dev":                "  roamcard dev --data ./data --ready-file ./ready.json",
 	"roamcard serve":              "  roamcard serve --config /etc/roamcard/roamcard.yaml",
