@@ -184,3 +184,32 @@ func (w *world) concludeCancellation(b *buyer, id string, refund money.USDC) {
 		w.t.Errorf("%d returns are posted", n)
 	}
 }
+
+// TestEsimThatWasGivenBackSinceTheCopyPaysForNothing: a restore has lost the order and its refund, which was of less than
+// the price. The money is explained by it, and whoever buys again pays.
+func TestEsimThatWasGivenBackSinceTheCopyPaysForNothing(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, 100_000_000, plan{})
+	w.instances[0].stop()
+	w.instances = nil
+	older := w.copyDatabase()
+	w.start(w.config)
+	w.awaitReady(w.instances[0])
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	b.cancelEsim(b.buyEsim("an-esim-to-give-back").OrderID, "refunded")
+	w.awaitSettled()
+	w.restore(older)
+	w.awaitReady(w.instances[0])
+	eventually(t, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM transfer_resolutions WHERE resolution = 'refunded_by_hand'")
+		return n == 1, fmt.Sprintf("%d transfers are explained", n)
+	})
+	w.awaitEsimReady(nil)
+	b.signIn()
+	b.buyEsim("another-esim")
+	if n := w.transferCount(b); n != 2 || len(w.payouts(b.address)) != 1 {
+		t.Errorf("%d transfers, %d payouts", n, len(w.payouts(b.address)))
+	}
+}
