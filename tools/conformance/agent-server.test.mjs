@@ -122,7 +122,7 @@ for (const [name, Transport, make] of clients) {
       const { isError, structuredContent } = await client.callTool(
         { name: "buy_esim", arguments: { purchaseKey: "one", planId: plan.planId } });
       assert.ok(isError && structuredContent.code === "approval_needed" && structuredContent.safeToPayAgain);
-      assert.match(structuredContent.detail, /roamcard approve one/);
+      assert.match(structuredContent.detail, /roamcard approve --config '\S+' one/);
     } finally {
       await client.close();
     }
