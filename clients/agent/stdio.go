@@ -14,8 +14,8 @@ import (
 )
 
 // Stdio is the protocol over two streams. A request whose id the SDK could not give back as it came is refused: the SDK
-// reads numbers as float64 and cuts off their fractions, so that two requests would have answers of one id. So is a line
-// that is no message, at which the SDK would end the session, and with it what a purchase is waited for.
+// reads numbers as float64 and cuts off their fractions, so that two requests would have answers of one id. A line that
+// is no message is refused, too: the SDK would end the session at it, while a purchase is waited for.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &whole{out: out}
 	lines := bufio.NewScanner(in)

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -260,5 +261,40 @@ func TestQueueListsOrdersInReview(t *testing.T) {
 	if none, _, err := s.Admin.Queue(t.Context(), q,
 		order.OperatorContext{Operator: "ada"}); err != nil || len(none) != 0 {
 		t.Errorf("refunds %+v, %v", none, err)
+	}
+}
+
+// onlyBack has one order, which was made only to bring its payment back. Nothing decides about it.
+type onlyBack struct{ admin.Records }
+
+func (onlyBack) item() admin.ReviewItem {
+	return admin.ReviewItem{Order: order.Order{ID: "ord_1", Status: order.OperatorReview, RefundReason: "sold out"}}
+}
+
+// Unavailable implements admin.Refunds.
+func (onlyBack) Unavailable() string { return "" }
+
+func (o onlyBack) ReviewItem(context.Context, order.ID) (admin.ReviewItem, error) {
+	return o.item(), nil
+}
+
+func (o onlyBack) Review(context.Context, order.ID, order.OperatorContext) (admin.Review, error) {
+	return admin.Review{ReviewItem: o.item()}, nil
+}
+
+func TestOrderThatOnlyBringsItsPaymentBackIsDeliveredByNoRetry(t *testing.T) {
+	a := admin.Admin{Records: onlyBack{}, Refunds: onlyBack{}}
+	ada := order.OperatorContext{Operator: "ada", Key: "1", Reason: "why"}
+	if _, err := a.Decide(t.Context(), "ord_1", admin.DecideRetry, ada); fault.Of(err) != fault.OrderOnlyRefunded {
+		t.Errorf("decided: %v", err)
+	}
+	r, err := a.Review(t.Context(), "ord_1", ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range r.Actions {
+		if action.Name == string(admin.DecideRetry) && (action.Allowed || action.Reason == "") {
+			t.Errorf("offered: %+v", action)
+		}
 	}
 }

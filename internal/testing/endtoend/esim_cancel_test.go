@@ -185,8 +185,8 @@ func (w *world) concludeCancellation(b *buyer, id string, refund money.USDC) {
 	}
 }
 
-// TestEsimThatWasGivenBackSinceTheCopyPaysForNothing: a restore has lost the order and its refund, which was of less than
-// the price. The money is explained by it, and whoever buys again pays.
+// TestEsimThatWasGivenBackSinceTheCopyPaysForNothing: a restore has lost the order and its refund, which was of less
+// than the price. The money is explained by it, and whoever buys again pays.
 func TestEsimThatWasGivenBackSinceTheCopyPaysForNothing(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
