@@ -188,7 +188,7 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	}
 	doubts := reconcile.Doubts{
 		Products: made, Explains: a.store.Explains, Chain: a.chain, Payers: a.keys.treasuries(),
-		Refund: a.store.Orders().Refund,
+		Refund: a.store.Orders().Refund, SentBack: a.store.Watermarks(c.Asset, c.PayTo).SentBack,
 	}
 	terms := c.terms()
 	if len(c.Fairness.SmartAccounts) > 0 {

@@ -22,8 +22,10 @@ type Doubts struct {
 	Chain    DoubtsChain
 	// Payers are the accounts that money goes back from, besides the payee of the money itself.
 	Payers []x402.Address
-	// Refund reports whether our records know a refund by its sender and nonce.
-	Refund func(ctx context.Context, from x402.Address, nonce x402.Hash) (bool, error)
+	// Refund reports whether our records know a refund by its sender and nonce, and SentBack are the transfers of some
+	// senders that were resolved as sent back.
+	Refund   func(ctx context.Context, from x402.Address, nonce x402.Hash) (bool, error)
+	SentBack func(ctx context.Context, senders []x402.Address) ([]SentBack, error)
 }
 
 // DoubtsChain is the chain as doubts need it.
@@ -61,7 +63,8 @@ func (d Doubts) Unexplained(ctx context.Context, payer x402.Address) (bool, erro
 }
 
 // MaybeRefunded reports whether the same amount, or any by its refund's nonce, has since gone back to the payer of a
-// transfer without a refund on record: for an order in data that we have lost, or by hand.
+// transfer without a refund on record: for an order in data that we have lost, or by hand. A payout by which catch-up
+// has resolved a transfer of theirs, this or another one, is on record: each explains one.
 func (d Doubts) MaybeRefunded(ctx context.Context, arrived payment.Arrived) (bool, error) {
 	head, err := d.Chain.Head(ctx)
 	if err != nil {
@@ -71,14 +74,30 @@ func (d Doubts) MaybeRefunded(ctx context.Context, arrived payment.Arrived) (boo
 	if err != nil {
 		return false, fmt.Errorf("read the transfers to the payer: %w", err)
 	}
+	var unknown []x402.Hash // the payouts' transactions
 	for _, t := range back {
 		ours := t.From == arrived.Authorization.To || slices.Contains(d.Payers, t.From)
 		if !ours || t.Value != arrived.Authorization.Value && t.Nonce != payment.RefundNonce(arrived.Authorization) {
 			continue
 		}
-		if known, err := d.Refund(ctx, t.From, t.Nonce); err != nil || !known {
-			return err == nil, err
+		switch known, err := d.Refund(ctx, t.From, t.Nonce); {
+		case err != nil:
+			return false, err
+		case !known:
+			unknown = append(unknown, t.Transaction)
 		}
 	}
-	return false, nil
+	if len(unknown) == 0 {
+		return false, nil
+	}
+	resolved, err := d.SentBack(ctx, []x402.Address{arrived.Authorization.From})
+	if err != nil {
+		return false, fmt.Errorf("look up what was sent back: %w", err)
+	}
+	for _, r := range resolved {
+		if i := slices.Index(unknown, r.In); i >= 0 && !r.In.IsZero() {
+			unknown = slices.Delete(unknown, i, i+1)
+		}
+	}
+	return len(unknown) > 0, nil
 }

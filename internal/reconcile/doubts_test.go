@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -95,24 +96,35 @@ func TestMoneyThatWentBackIsADoubt(t *testing.T) {
 	sent := func(from x402.Address, value money.USDC, block uint64, nonce x402.Hash) reconcile.Transfer {
 		return reconcile.Transfer{From: from, Value: value, Block: block, Nonce: nonce}
 	}
+	// One transaction may send several transfers back; of this one catch-up has resolved one.
+	in := func(of reconcile.Transfer) reconcile.Transfer { of.Transaction = x402.Hash{7}; return of }
+	lost := in(sent(treasury, price, 60, x402.Hash{8}))
 	for name, c := range map[string]struct {
 		back  payouts
 		doubt bool
 	}{
-		"nothing":             {nil, false},
-		"by the payee":        {payouts{sent(payee, price, 60, x402.Hash{})}, true},
-		"by the treasury":     {payouts{sent(treasury, price, 100, x402.Hash{8})}, true},
-		"by a refund of ours": {payouts{sent(treasury, price, 60, recorded)}, false},
-		"both":                {payouts{sent(treasury, price, 60, recorded), sent(payee, price, 61, x402.Hash{})}, true},
-		"another sum":         {payouts{sent(payee, price-1, 60, x402.Hash{})}, false},
-		"its refund, in part": {payouts{sent(treasury, 1, 60, payment.RefundNonce(arrived.Authorization))}, true},
-		"by somebody else":    {payouts{sent(other, price, 60, x402.Hash{})}, false},
-		"before it arrived":   {payouts{sent(payee, price, 49, x402.Hash{})}, false},
+		"a lost refund that is resolved": {payouts{lost}, false},
+		"two of which one is resolved":   {payouts{lost, in(sent(treasury, price, 60, x402.Hash{10}))}, true},
+		"nothing":                        {nil, false},
+		"by the payee":                   {payouts{sent(payee, price, 60, x402.Hash{})}, true},
+		"by the treasury":                {payouts{sent(treasury, price, 100, x402.Hash{8})}, true},
+		"by a refund of ours":            {payouts{sent(treasury, price, 60, recorded)}, false},
+		"both":                           {payouts{sent(treasury, price, 60, recorded), sent(payee, price, 61, x402.Hash{})}, true},
+		"another sum":                    {payouts{sent(payee, price-1, 60, x402.Hash{})}, false},
+		"its refund, in part":            {payouts{sent(treasury, 1, 60, payment.RefundNonce(arrived.Authorization))}, true},
+		"by somebody else":               {payouts{sent(other, price, 60, x402.Hash{})}, false},
+		"before it arrived":              {payouts{sent(payee, price, 49, x402.Hash{})}, false},
 	} {
 		got, err := reconcile.Doubts{
 			Chain: c.back, Payers: []x402.Address{treasury},
 			Refund: func(_ context.Context, from x402.Address, nonce x402.Hash) (bool, error) {
 				return from == treasury && nonce == recorded, nil
+			},
+			SentBack: func(_ context.Context, senders []x402.Address) ([]reconcile.SentBack, error) {
+				if !slices.Equal(senders, []x402.Address{payer}) {
+					return nil, errors.New("another payer")
+				}
+				return []reconcile.SentBack{{To: payer, Value: price, In: x402.Hash{7}}, {To: payer, Value: price}}, nil
 			},
 		}.MaybeRefunded(t.Context(), arrived)
 		if err != nil || got != c.doubt {

@@ -198,7 +198,10 @@ func TestEsimThatWasGivenBackSinceTheCopyPaysForNothing(t *testing.T) {
 	w.awaitEsimReady(nil)
 	b := w.buyer()
 	b.signIn()
-	b.cancelEsim(b.buyEsim("an-esim-to-give-back").OrderID, "refunded")
+	var o esimOrder
+	paid := esimPurchase("an-esim-to-give-back", b.esimPayment(w.esimTerms("an-esim-to-give-back")))
+	w.send(paid).into(t, 200, &o)
+	b.cancelEsim(o.OrderID, "refunded")
 	w.awaitSettled()
 	w.restore(older)
 	w.awaitReady(w.instances[0])
@@ -208,6 +211,7 @@ func TestEsimThatWasGivenBackSinceTheCopyPaysForNothing(t *testing.T) {
 	})
 	w.awaitEsimReady(nil)
 	b.signIn()
+	wantProblem(t, "the payment that was sent back", w.send(paid.with(b.bearer())), 409, fault.AuthorizationAlreadyUsed)
 	b.buyEsim("another-esim")
 	if n := w.transferCount(b); n != 2 || len(w.payouts(b.address)) != 1 {
 		t.Errorf("%d transfers, %d payouts", n, len(w.payouts(b.address)))
