@@ -109,11 +109,13 @@ func TestMoneyThatWentBackIsADoubt(t *testing.T) {
 		"by the payee":                   {payouts{sent(payee, price, 60, x402.Hash{})}, true},
 		"by the treasury":                {payouts{sent(treasury, price, 100, x402.Hash{8})}, true},
 		"by a refund of ours":            {payouts{sent(treasury, price, 60, recorded)}, false},
-		"both":                           {payouts{sent(treasury, price, 60, recorded), sent(payee, price, 61, x402.Hash{})}, true},
-		"another sum":                    {payouts{sent(payee, price-1, 60, x402.Hash{})}, false},
-		"its refund, in part":            {payouts{sent(treasury, 1, 60, payment.RefundNonce(arrived.Authorization))}, true},
-		"by somebody else":               {payouts{sent(other, price, 60, x402.Hash{})}, false},
-		"before it arrived":              {payouts{sent(payee, price, 49, x402.Hash{})}, false},
+		"both": {
+			payouts{sent(treasury, price, 60, recorded), sent(payee, price, 61, x402.Hash{})}, true,
+		},
+		"another sum":         {payouts{sent(payee, price-1, 60, x402.Hash{})}, false},
+		"its refund, in part": {payouts{sent(treasury, 1, 60, payment.RefundNonce(arrived.Authorization))}, true},
+		"by somebody else":    {payouts{sent(other, price, 60, x402.Hash{})}, false},
+		"before it arrived":   {payouts{sent(payee, price, 49, x402.Hash{})}, false},
 	} {
 		got, err := reconcile.Doubts{
 			Chain: c.back, Payers: []x402.Address{treasury},

@@ -166,9 +166,10 @@ type answer struct {
 func (a answer) state() string { s, _ := a.body.Status.(string); return s }
 
 const (
-	// attempts is how often a buyer signs at most, and tries how often it repeats one payment.
+	// attempts is how often a buyer signs at most, and tries how often it repeats one payment: for a minute and a half. A
+	// dead worker's lease takes 20 s of it, a slow sandbox 30 s, and the job may look 10 s later.
 	attempts = 3
-	tries    = 40
+	tries    = 60
 )
 
 // buy buys until it knows that it has or will not, and waits for the goods. It reports whether that is known.
