@@ -225,13 +225,16 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 const markRecoveredSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
 	WHERE kind = $1 AND unique_key = $2 AND owner = $4`
 
+const unpaidOrderSQL = `SELECT status FROM orders
+	WHERE id = $1 AND owner = $2 AND status IN ('payment_required', 'expired') FOR UPDATE`
+
 const resumeOrderSQL = `
 	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
 	WHERE id = $1 AND owner = $2 AND status IN ('payment_required', 'expired') RETURNING version`
 
 // write stores the order or moves the existing one, with its payment, job and audit row.
 func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay payment.Payment) error {
-	s := r.t.s
+	s, from := r.t.s, order.PaymentRequired
 	if k.of == "" {
 		if k.order.RecoveredReference != nil {
 			if err := adoptedOnce(ctx, tx, k.order, k.made); err != nil {
@@ -239,15 +242,21 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 			}
 		}
 		insert(tx, ent.OrderTable, orderRow(k.order))
-	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, k.order.Owner.Lower(), s.stamp()).
-		Scan(&k.order.Version); err != nil {
+	} else {
+		owner := k.order.Owner.Lower()
+		err := raw(tx).QueryRow(ctx, unpaidOrderSQL, k.of, owner).Scan(&from)
+		if err == nil {
+			err = raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, owner, s.stamp()).Scan(&k.order.Version)
+		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errRepeated
 		}
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	move := order.Move{
-		Order: k.order.ID, Owner: k.order.Owner, From: order.PaymentRequired, To: order.Settling,
+		Order: k.order.ID, Owner: k.order.Owner, From: from, To: order.Settling,
 		Actor:    "operator:" + k.act.Operator,
 		Reason:   "recovered: " + k.act.Reason,
 		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},

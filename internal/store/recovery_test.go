@@ -113,30 +113,46 @@ func TestRecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestUnpaidOrderIsRecovered: the order that was paid in the lost time continues, once.
+// TestUnpaidOrderIsRecovered: the order that was paid in the lost time continues, once, also when it has expired by
+// what is left. Its timeline says from where.
 func TestUnpaidOrderIsRecovered(t *testing.T) {
-	s := storetest.New(t)
-	arrives(t, s, 25_000_000)
-	u := lostOf(t, s).Unmatched[0]
-	o := claimRequest("opened").Order
-	o.Owner, o.Status, o.Price = lostBuyer, order.PaymentRequired, 2500
-	past := time.Now().Add(-time.Hour)
-	o.ExpiresAt = &past
-	opened, err := s.Orders().Create(t.Context(), o, checkout.Bounds{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"),
-		Step: "open", Made: ofNobody}
-	for i, want := range []bool{true, false} {
-		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
-			order.OperatorContext{Operator: "ada", Reason: "why"}); done != want || err != nil {
-			t.Errorf("adopted, time %d: %v, %v", i+1, done, err)
+	for _, from := range []order.Status{order.PaymentRequired, order.Expired} {
+		s := storetest.New(t)
+		arrives(t, s, 25_000_000)
+		u := lostOf(t, s).Unmatched[0]
+		o := claimRequest("opened").Order
+		o.Owner, o.Status, o.Price = lostBuyer, order.PaymentRequired, 2500
+		past := time.Now().Add(-time.Hour)
+		o.ExpiresAt = &past
+		opened, err := s.Orders().Create(t.Context(), o, checkout.Bounds{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	got, err := s.Orders().Find(t.Context(), opened.ID)
-	if err != nil || got.Status != order.Settling || got.ExpiresAt != nil || got.RecoveredReference != nil {
-		t.Errorf("the order is %+v, %v", got, err)
+		if from == order.Expired {
+			if n, err := s.Orders().Expire(t.Context(), 1); n != 1 || err != nil {
+				t.Fatalf("%d expire: %v", n, err)
+			}
+		}
+		a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"),
+			Step: "open", Made: ofNobody}
+		ada := order.OperatorContext{Operator: "ada", Reason: "why"}
+		for i, want := range []bool{true, false} {
+			done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, ada)
+			if done != want || err != nil {
+				t.Errorf("%s: adopted, time %d: %v, %v", from, i+1, done, err)
+			}
+		}
+		got, err := s.Orders().Find(t.Context(), opened.ID)
+		if err != nil || got.Status != order.Settling || got.ExpiresAt != nil || got.RecoveredReference != nil {
+			t.Errorf("%s: the order is %+v, %v", from, got, err)
+		}
+		history, err := s.Admin().History(t.Context(), opened.ID, ada)
+		if err != nil || len(history.Timeline) == 0 {
+			t.Fatalf("%s: %v", from, err)
+		}
+		if last := history.Timeline[len(history.Timeline)-1]; last.From != from || last.To != order.Settling {
+			t.Errorf("%s: the timeline ends with %+v", from, last)
+		}
 	}
 }
 

@@ -109,7 +109,8 @@ func (r *rules) check(
 		// An order whose first payment is dead can be paid for ever.
 		var late bool
 		err := conn.QueryRow(ctx, `SELECT coalesce(min(at) >= $2, false) FROM timeline
-			WHERE order_id = $1 AND from_status = 'payment_required' AND to_status = 'settling'`, l.id, l.expires).Scan(&late)
+			WHERE order_id = $1 AND from_status = 'payment_required' AND to_status = 'settling'
+			AND actor NOT LIKE 'operator:%'`, l.id, l.expires).Scan(&late)
 		if err != nil {
 			return nil, err
 		}
