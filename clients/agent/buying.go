@@ -247,11 +247,9 @@ func says(r *sdk.ElicitResult) bool {
 }
 
 func (s *Server) declined(key string) error {
-	p := advise(codeApprovalDeclined, "The user did not approve the payment. Do not repeat it unless the user asks "+
-		"for it. If the user saw no question, they can run `%s` in a terminal, and then repeat this call.",
-		s.approveCommand(key))
-	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
-	return p
+	return s.problemOf(advise(codeApprovalDeclined, "The user did not approve the payment. Do not repeat it unless the "+
+		"user asks for it. If the user saw no question, they can run `%s` in a terminal, and then repeat this call.",
+		s.approveCommand(key)), key, true)
 }
 
 // form is the question that a client shows: yes or no, and nothing else.
@@ -276,9 +274,8 @@ func (s *Server) elicit(ctx context.Context, c call, t Terms) (*Terms, error) {
 	}
 	if p := c.Session.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
 		if _, open := s.asking.LoadOrStore(t.Key, true); open {
-			p := problem("still_working", waitAndCall, "Another call has asked the user about this purchase.")
-			p.PurchaseKey, p.SafeToPayAgain = t.Key, !s.signed(t.Key)
-			return nil, p
+			return nil, s.problemOf(problem("still_working", waitAndCall,
+				"Another call has asked the user about this purchase."), t.Key, true)
 		}
 		defer s.asking.Delete(t.Key)
 		asked, err := c.Session.Elicit(ctx, form(t))
@@ -302,10 +299,7 @@ func (s *Server) ask(t Terms, why string) error {
 	if err := s.Approvals.ask(t); err != nil {
 		return err
 	}
-	key := t.Key
-	p := advise(codeApprovalNeeded, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
-		"`%s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
-		why, t.Price(), s.approveCommand(key), int(approvalFor/time.Minute))
-	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
-	return p
+	return s.problemOf(advise(codeApprovalNeeded, "%s The payment of %s USDC needs the user's approval. Ask the user to "+
+		"run `%s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
+		why, t.Price(), s.approveCommand(t.Key), int(approvalFor/time.Minute)), t.Key, true)
 }

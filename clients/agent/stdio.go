@@ -56,7 +56,7 @@ func (r *requests) Read(p []byte) (int, error) {
 			}
 			return 0, cmp.Or(r.lines.Err(), io.EOF)
 		}
-		message := bytes.TrimSpace(r.lines.Bytes())
+		message := bytes.Clone(bytes.TrimSpace(r.lines.Bytes()))
 		if len(message) == 0 {
 			continue
 		}
@@ -105,7 +105,7 @@ func (r *requests) pass(message json.RawMessage) ([]byte, error) {
 	if refused, err := r.refuse(message); refused || err != nil {
 		return nil, err
 	}
-	return append(bytes.Clone(message), '\n'), nil
+	return append(message, '\n'), nil
 }
 
 // isMessage reports whether the SDK takes a text for a message: a request, a notification or an answer.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -178,9 +177,7 @@ func (b *buyer) esimCancel() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-					orderText(columns, o)
-					return columns.Flush()
+					return writeColumns(w, func(w io.Writer) { orderText(w, o) })
 				}
 				if err := sure(cmd, why, about); err != nil {
 					return err

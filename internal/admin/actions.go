@@ -36,10 +36,7 @@ func (a Admin) actions(item ReviewItem) []Action {
 	o := item.Order
 	var all []Action
 	for _, d := range []Decision{DecideRefund, DecideRetry, DecideFulfilled} {
-		not := a.refusal(d)
-		if d == DecideRetry && o.RefundReason != "" {
-			not = onlyRefunded()
-		}
+		not := a.refusal(d, o)
 		if o.Status != order.OperatorReview {
 			not = notInReview()
 		} else if d != DecideRetry && item.Pending != nil {
@@ -64,16 +61,16 @@ func waits(a approval.Approval) *fault.Fault {
 		a.By.Operator)
 }
 
-// refusal says why a decision cannot be made about any order, or is nil.
-func (a Admin) refusal(d Decision) *fault.Fault {
-	if why := a.Refunds.Unavailable(); d == DecideRefund && why != "" {
+// refusal says why a decision cannot be made about an order, whatever its status is, or is nil. Only for a retry it
+// looks at the order.
+func (a Admin) refusal(d Decision, o order.Order) *fault.Fault {
+	switch why := a.Refunds.Unavailable(); {
+	case d == DecideRefund && why != "":
 		return fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why)
+	case d == DecideRetry && o.RefundReason != "":
+		return fault.New(fault.OrderOnlyRefunded, "The order was made only to bring its payment back.")
 	}
 	return nil
-}
-
-func onlyRefunded() *fault.Fault {
-	return fault.New(fault.OrderOnlyRefunded, "The order was made only to bring its payment back.")
 }
 
 func notInReview() *fault.Fault {

@@ -281,15 +281,14 @@ func (a Admin) Decide(
 	if err != nil {
 		return ReviewItem{}, err
 	}
-	if f := a.refusal(decision); f != nil {
-		return ReviewItem{}, f.About(string(id))
-	}
+	var of ReviewItem
 	if decision == DecideRetry {
-		if of, err := a.Records.ReviewItem(ctx, id); err != nil {
+		if of, err = a.Records.ReviewItem(ctx, id); err != nil {
 			return ReviewItem{}, toFault(err, "read the order")
-		} else if of.Order.RefundReason != "" {
-			return ReviewItem{}, onlyRefunded().About(string(id))
 		}
+	}
+	if f := a.refusal(decision, of.Order); f != nil {
+		return ReviewItem{}, f.About(string(id))
 	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {

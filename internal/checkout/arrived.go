@@ -60,7 +60,7 @@ func (c *Checkout) arrived(ctx context.Context, a attempt, refused error, at pay
 	faultpoint.Reach("arrive.committed")
 	if a.known != nil && a.known.Status != order.PaymentRequired {
 		if f, ok := fault.As(refused); ok { // the order takes no payment
-			refused = fault.New(f.Code, f.Detail+keptText).About(string(a.known.ID)).MoneyMoved()
+			refused = moneyKept(f.Code, f).About(string(a.known.ID))
 		}
 		return claim{}, refused
 	}
@@ -108,10 +108,13 @@ func keptForPayer(err error) error {
 	if !ok || f.Status != http.StatusConflict {
 		return err
 	}
-	return fault.New(fault.TermsChanged, f.Detail+keptText).MoneyMoved()
+	return moneyKept(fault.TermsChanged, f)
 }
 
-const keptText = " The payment arrived anyway, and is kept for its payer."
+// moneyKept is a refusal, with a code, of a payment whose money arrived.
+func moneyKept(code fault.Code, f *fault.Fault) *fault.Fault {
+	return fault.New(code, f.Detail+" The payment arrived anyway, and is kept for its payer.").MoneyMoved()
+}
 
 // proofRequired asks the sender of a payment whose money arrived to prove to be its payer, by signing another payment.
 func (c *Checkout) proofRequired(p Purchase, offer order.Offer) error {

@@ -3,10 +3,18 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/store"
 )
+
+// openStore opens the database for what one check reads.
+func openStore(ctx context.Context, cfg app.Config) (*store.Store, error) {
+	return store.Open(ctx, store.Config{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
+	})
+}
 
 // examineDatabase checks the server, the way to it, and the schema.
 func examineDatabase(ctx context.Context, cfg app.Config) []finding {

@@ -19,7 +19,6 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
-	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -163,9 +162,7 @@ func examineChain(ctx context.Context, cfg app.Config) []finding {
 
 // examineRefunds fails for each treasury, also a former one, that has signed more refunds than it holds.
 func examineRefunds(ctx context.Context, cfg app.Config, on *chain.Chain) (all []finding) {
-	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
-	})
+	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil // which is said elsewhere
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -31,9 +30,7 @@ func examineKeys(ctx context.Context, cfg app.Config) (all []finding) {
 // unfinished says what is left for a key that is retired.
 func unfinished(ctx context.Context, cfg app.Config) func(app.Opened) string {
 	open, known := map[x402.Address]bool{}, false
-	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
-	})
+	s, err := openStore(ctx, cfg)
 	if err == nil {
 		defer s.Close()
 		relayers, err := s.Transactions().Relayers(ctx)

@@ -2,13 +2,11 @@ package doctor
 
 import (
 	"context"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/store"
 )
 
 // examineOperators sees whether operators can sign in with their issuer, and whether two can decide where two have to.
@@ -56,9 +54,7 @@ func examineSecondApprover(ctx context.Context, cfg app.Config) finding {
 
 // mintedTreasurers are those whose tokens were minted and can be used.
 func mintedTreasurers(ctx context.Context, cfg app.Config) (all []order.OperatorContext, err error) {
-	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
-	})
+	s, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
